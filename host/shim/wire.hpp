@@ -172,6 +172,8 @@ struct Slot {
   std::int32_t signals[max_signals];
   StreamPosition streams[max_streams];
   Timer timers[max_timers];
+  std::uint32_t end_run;  // 1: the adapter says the work is over (hr_host.end_run): run the stop steps, as for control_stop
+  std::uint32_t reserved;
 };
 // What the runner is doing, for crash accounting and the watchdog. Written by the runner around each hook: `busy` is
 // stored last (release) at entry and cleared at return.

@@ -18,7 +18,8 @@
  *
  * STRUCTS begin with struct_size = sizeof the struct as its maker knows it. A reader copies min(struct_size, its own
  * size) into a zeroed local, so a field that the other side does not know reads as 0. Until v1 is frozen structs grow
- * at the end only; afterwards everything new is an extension by string id. reserved fields are 0.
+ * at the end only; afterwards everything new is an extension by string id. Elements of arrays (hr_str, hr_part, hr_env,
+ * hr_stream_spec, hr_file_stream, hr_home_file, hr_stop_step) have no size and never change. reserved fields are 0.
  *
  * ERRORS. Every hook returns hr_result. HR_OK or a failure; on failure it may have called `fail` with the reason. A
  * failing or crashing hook ends the attempt with that reason and the hook's name; it never crashes the host. No
@@ -37,8 +38,10 @@
  *   ended      | on_end returned HR_OK                   | snapshot, close
  *
  * A live run always begins with reattach on the snapshot that followed launch; a restart is the same call with a later
- * snapshot. A session reattached after on_exit was committed is told so by hr_reattach.state.
- * A probe: probe returned HR_OK -> on_probe_step once for each step it asked for, in order -> probe_close.
+ * snapshot. A session reattached after on_exit was committed is told so by hr_reattach.state. reattach only rebuilds: it
+ * emits, sends and sets nothing, else a restart would do it twice. What must happen at the start of a run is in the plan.
+ * A probe: probe returned HR_OK -> on_probe_step once for each step it asked for, in order (a step may ask for more) ->
+ * probe_close. A result that no step asked for is answered HR_E_STATE.
  * render needs no object and may be called in any order.
  */
 #ifndef HITCHRAIL_ADAPTER_H
@@ -137,10 +140,11 @@ typedef struct hr_render_request {
 /* ---- launch: the plan ------------------------------------------------------------------------------------------- */
 #define HR_LAUNCH_NEW 0u
 #define HR_LAUNCH_RESUME 1u
+#define HR_LAUNCH_FORK 2u /* a new conversation that begins with the history of launch_json.conversation */
 
 /* [plan] launch_json follows schemas/launch-request.v1.json {profileId, providerVersion, worktree, home, temp, model?,
- * conversation?{id}, providerSandbox, gateEndpoints[]}: paths are as the harness will see them. request_text is what
- * render gave. */
+ * conversation?{id}, providerSandbox, credentials[], gateEndpoints[]}: paths are as the harness will see them,
+ * credentials are the names that HR_PART_SECRET may use. request_text is what render gave. */
 typedef struct hr_launch_request {
   uint32_t struct_size;
   uint32_t mode; /* HR_LAUNCH_NEW ... */
@@ -185,6 +189,7 @@ typedef struct hr_env {
 #define HR_OVERFLOW_FAIL 1u     /* a record over the cap ends the attempt: record-too-long */
 #define HR_OVERFLOW_TRUNCATE 2u /* the first cap bytes arrive with HR_RECORD_TRUNCATED, the rest is dropped and counted */
 
+/* stdout or stderr that the plan does not name comes as HR_FRAME_CHUNKS. */
 typedef struct hr_stream_spec {
   uint32_t stream;
   uint32_t framing;
@@ -390,6 +395,8 @@ typedef struct hr_approval {
   hr_str approval_id;
   hr_str item_id;
   hr_str action_json; /* the whole action as the operator must see it; its hash binds the decision */
+  uint32_t choices;    /* bits 1u << HR_DECISION_*: what the provider can carry out; 0 = allow once and deny */
+  uint32_t expires_ms; /* the provider decides by itself after this time; 0 = it waits */
 } hr_approval;
 
 #define HR_CONTROL_DELIVERED 1u
@@ -420,14 +427,15 @@ typedef struct hr_verdict {
 
 /* Callbacks. `ctx` is hr_host.ctx. Those that return hr_result give HR_OK, HR_E_STATE (not allowed in this hook),
  * HR_E_ARGUMENT or HR_E_LIMIT; after a failure the hook should return it. [P] allowed in probe hooks, [R] render,
- * [L] launch, [S] session hooks other than snapshot and close, [N] snapshot. */
+ * [L] launch, [A] reattach, [S] the other session hooks except snapshot and close, [N] snapshot. A callback beyond the
+ * host's struct_size does not exist: test it before use (adapter.hpp does). */
 typedef struct hr_host {
   uint32_t struct_size;
   uint32_t abi_minor; /* of the host */
   void *ctx;
-  void (*log)(void *ctx, uint32_t level, hr_str text);       /* [P R L S N] at most 4 KiB a line, rate limited */
-  void (*fail)(void *ctx, hr_str code, hr_str text);         /* [P R L S N] the reason of the failure to be returned */
-  int64_t (*now_ms)(void *ctx);                              /* [P L S] UNIX time of the current input, replayed */
+  void (*log)(void *ctx, uint32_t level, hr_str text);       /* [P R L A S N] at most 4 KiB a line, rate limited */
+  void (*fail)(void *ctx, hr_str code, hr_str text);         /* [P R L A S N] the reason of the failure to be returned */
+  int64_t (*now_ms)(void *ctx);                              /* [P L A S] UNIX time of the current input, replayed */
   void (*random)(void *ctx, void *out, size_t size);         /* [L] launch only: keep what you need in the snapshot */
   const void *(*extension)(void *ctx, hr_str id);            /* [any] NULL when the host lacks it */
   hr_result (*probe_step)(void *ctx, const hr_probe_step *);  /* [P] queue a step */
@@ -435,7 +443,8 @@ typedef struct hr_host {
   hr_result (*rendered)(void *ctx, hr_str text);              /* [R] once */
   hr_result (*plan)(void *ctx, const hr_plan *);              /* [L] once */
   hr_result (*emit)(void *ctx, const hr_event *);             /* [S] */
-  hr_result (*send)(void *ctx, const hr_part *, size_t);      /* [S] appended to the harness's input, in order */
+  hr_result (*send)(void *ctx, const hr_part *, size_t);      /* [S] appended to the input, in order; on a
+                                                                     transport one call is one message */
   hr_result (*close_input)(void *ctx);                        /* [S] after what was sent */
   hr_result (*signal_leader)(void *ctx, int32_t signal);      /* [S] SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2 */
   hr_result (*request_approval)(void *ctx, const hr_approval *);                        /* [S] */
@@ -445,10 +454,13 @@ typedef struct hr_host {
   hr_result (*set_turn)(void *ctx, hr_str turn_id);                                     /* [S] */
   hr_result (*call_service)(void *ctx, hr_str service, hr_str method, hr_str params_json,
                             uint64_t *call_id);                                         /* [S] answered by on_call_result */
-  hr_result (*set_timer)(void *ctx, uint32_t timer_id, uint32_t after_ms);              /* [S] replaces one of that id */
+  hr_result (*set_timer)(void *ctx, uint32_t timer_id, uint32_t after_ms); /* [L S] replaces one of that id; in launch
+                                                                              it counts from the harness's start */
   hr_result (*cancel_timer)(void *ctx, uint32_t timer_id);                              /* [S] */
-  hr_result (*finish)(void *ctx, const hr_verdict *);   /* [S] the last call before on_end returns wins */
+  hr_result (*finish)(void *ctx, const hr_verdict *);   /* [S] on_end only, once: keep the verdict in the session */
   hr_result (*snapshot_bytes)(void *ctx, hr_str bytes); /* [N] once */
+  hr_result (*end_run)(void *ctx);                      /* [S] the work is over: the host runs the plan's stop steps and then
+                                                           ends the tree, for a harness that outlives its last answer */
 } hr_host;
 
 /* ---- the adapter ------------------------------------------------------------------------------------------------ */
