@@ -141,7 +141,7 @@ inline constexpr std::uint32_t state_version = 1;
 inline constexpr std::size_t max_streams = 8;   // stdout, stderr, and at most six file streams
 inline constexpr std::size_t max_timers = 16;
 inline constexpr std::size_t max_signals = 8;   // within one commit
-inline constexpr std::size_t max_snapshot = 1u << 20;
+inline constexpr std::size_t max_snapshot = (1u << 20) + (256u << 10);  // the adapter's, after the runner's own session state
 inline constexpr std::size_t max_outbox = 4u << 20;
 
 struct StreamPosition {
@@ -156,6 +156,10 @@ struct Timer {
   std::uint64_t after_ms;      // counted by the shim from when the commit that set it is applied
 };
 // One half of the two-slot area. Published by storing its generation into SharedState::published (release).
+// Generation 1 is the shim's: its snapshot is the planned session's, byte for byte. From 2 on the snapshot begins with the
+// runner's own session state (host/runner/state.hpp); the shim never looks inside.
+// The runner does not write into the slot of generation g before frame_applied for g or a later one has arrived: the shim
+// has then taken over g's outbox and actions. Before it starts a successor the shim itself applies what is published.
 struct Slot {
   std::uint64_t generation;
   std::uint64_t last_input;      // id of the last Input processed, 0 = none
@@ -176,7 +180,8 @@ struct Slot {
   std::uint32_t reserved;
 };
 // What the runner is doing, for crash accounting and the watchdog. Written by the runner around each hook: `busy` is
-// stored last (release) at entry and cleared at return.
+// stored last (release) at entry and cleared at return. After a crash the shim leaves it as it is: the successor commits
+// what precedes that input before it calls the hook again, so that a crashing input takes nothing else with it.
 enum Hook : std::uint32_t {
   hook_none, hook_load, hook_reattach, hook_map_events, hook_control, hook_on_decision, hook_on_call_result,
   hook_on_timer, hook_on_transport, hook_on_exit, hook_on_end, hook_snapshot, hook_close,
@@ -207,11 +212,14 @@ static_assert(sizeof(Slot) <= slot_outbox);
 // ---- shim <-> runner messages -----------------------------------------------------------------------------------------
 // Order is meaning: the shim numbers what happens (arrival of bytes, ends of streams, inputs) and sends it in that order,
 // and after a restart it sends again all that the published slot does not cover, in the same order. So event order does not
-// depend on when a runner was alive.
+// depend on when a runner was alive. "The same" is exact: a frame_arrived that was sent once is sent again with the same end
+// offset and the same time (boundaries are record boundaries of a CHUNKS stream); not covered means end > mapped, an Eof of a
+// stream that has not `ended`, an input id > last_input. Only arrivals never sent to any runner may be joined.
 enum FrameType : std::uint32_t {
   frame_arrived = 1,   // shim -> runner: a = stream, b = absolute end offset of bytes now in its ring
   frame_eof = 2,       // shim -> runner: a = stream | EofFlag << 32, b = final end offset
   frame_input = 3,     // shim -> runner: a = input id, b = InputKind; payload
+  frame_applied = 4,   // shim -> runner: a = generation whose outbox and actions the shim has taken over
   frame_ready = 16,    // runner -> shim: adapter loaded and reattached
   frame_commit = 17,   // runner -> shim: a = generation published
   frame_done = 18,     // runner -> shim: the end input is committed; the runner exits 0
@@ -229,13 +237,14 @@ enum InputKind : std::uint64_t {
   input_control = 1,      // payload: ControlInput + name + text
   input_decision = 2,     // payload: DecisionInput + approval id + answer
   input_call_result = 3,
-  input_timer = 4,        // payload: std::uint32_t timer id
+  input_timer = 4,        // payload: TimerInput; one that was set again or cancelled meanwhile is dropped by the runner
   input_exit = 5,         // payload: ExitInput; after Eof of stdout and stderr
   input_end = 6,          // after Eof of all file streams
   input_blocked = 7,      // payload: std::uint64_t stream: ring full, `output-blocked` is journaled
 };
 struct ControlInput { std::uint32_t kind; std::uint32_t name_size; std::uint32_t text_size; std::uint32_t reserved; };
 struct DecisionInput { std::uint32_t decision; std::uint32_t id_size; std::uint32_t answer_size; std::uint32_t reserved; };
+struct TimerInput { std::uint32_t id; std::uint32_t reserved; std::uint64_t action; };  // action: of the Timer that fired
 struct ExitInput { std::uint32_t kind; std::int32_t value; std::uint32_t stop_requested; std::uint32_t reserved; };
 enum RunnerFailure : std::uint64_t {
   runner_hook_failed = 1,     // a hook returned an error: the attempt ends, cause adapter-failed
