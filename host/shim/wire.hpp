@@ -14,7 +14,11 @@
 namespace hitchrail::wire {
 
 // ---- descriptors the shim inherits -----------------------------------------------------------------------------------
-// Fixed numbers, all others closed. `-` means absent when its bit in SpawnHeader::present is 0.
+// Fixed numbers, all others closed by the shim; 0, 1 and 2 become /dev/null. An absent one (shim_home, shim_secrets) is
+// simply not open. The shim's own environment is handed to the finisher only; init and runner start with an empty one.
+// In the attempt directory there are already: `token` (0600, 32 raw bytes), `exit` (a sealed ExitSlot, exit_prepared),
+// and no `s` and `c`. Programs are started as argv {"hitchrail-init"}, {"hitchrail-runner", "--run"}, {"hitchrail-finish"}
+// (fd 3 = attempt directory).
 enum ShimFd : int {
   shim_spawn = 3,        // sealed memfd: the spawn document
   shim_attempt = 4,      // the attempt directory, O_DIRECTORY
@@ -67,7 +71,7 @@ struct Limits {
   std::uint64_t hook_wall_ms;        // 0 = 30000
   std::uint64_t run_wall_ms;         // 0 = none; then the stop steps, cause run-timeout
 };
-struct StreamSpec {
+struct StreamSpec {  // standard output and error are always there and need none
   std::uint32_t stream;
   std::uint32_t reserved;
 };
@@ -113,6 +117,8 @@ enum InitMessageType : std::uint32_t {
   init_failed = 3,        // init -> shim: step + error_number; nothing was started
   init_child_exited = 4,  // init -> shim: child 0 is the leader; raw wait status
 };
+// The exit slot already says exit_running when init is started, so init need not wait for an answer before the exec. Init
+// keeps running after the leader's exit; the shim ends it (and with it the pid namespace) by SIGKILL through its pidfd.
 struct InitMessage {
   std::uint32_t type;
   std::uint32_t child;
@@ -203,6 +209,9 @@ struct SharedState {
   std::atomic<std::uint64_t> published;     // generation; slot index = generation & 1; 1 is the shim's first slot
   Current current;
   std::uint64_t slot_offset[2];             // of Slot; its outbox then its snapshot follow at fixed distances
+  // What the newest frame_applied said, stored by the shim before it is sent. It is held back while the harness does not read
+  // its stdin and 16 MiB wait for it.
+  std::atomic<std::uint64_t> applied;
 };
 inline constexpr std::size_t slot_outbox = 4096;                    // from the slot's start
 inline constexpr std::size_t slot_snapshot = slot_outbox + max_outbox;
@@ -219,7 +228,8 @@ enum FrameType : std::uint32_t {
   frame_arrived = 1,   // shim -> runner: a = stream, b = absolute end offset of bytes now in its ring
   frame_eof = 2,       // shim -> runner: a = stream | EofFlag << 32, b = final end offset
   frame_input = 3,     // shim -> runner: a = input id, b = InputKind; payload
-  frame_applied = 4,   // shim -> runner: a = generation whose outbox and actions the shim has taken over
+  frame_applied = 4,   // shim -> runner: a = generation whose outbox and actions the shim has taken over;
+                       // may come between any two others
   frame_ready = 16,    // runner -> shim: adapter loaded and reattached
   frame_commit = 17,   // runner -> shim: a = generation published
   frame_done = 18,     // runner -> shim: the end input is committed; the runner exits 0
@@ -245,7 +255,9 @@ enum InputKind : std::uint64_t {
 struct ControlInput { std::uint32_t kind; std::uint32_t name_size; std::uint32_t text_size; std::uint32_t reserved; };
 struct DecisionInput { std::uint32_t decision; std::uint32_t id_size; std::uint32_t answer_size; std::uint32_t reserved; };
 struct TimerInput { std::uint32_t id; std::uint32_t reserved; std::uint64_t action; };  // action: of the Timer that fired
-struct ExitInput { std::uint32_t kind; std::int32_t value; std::uint32_t stop_requested; std::uint32_t reserved; };
+// Why the tree was ended, if it was: asked by control_stop, control_kill, run_wall_ms, the adapter's end_run, or a cause of the shim.
+enum StopReason : std::uint32_t { stop_none = 0, stop_asked = 1, stop_kill = 2, stop_timeout = 3, stop_end_run = 4, stop_cause = 5 };
+struct ExitInput { std::uint32_t kind; std::int32_t value; std::uint32_t stop_requested; std::uint32_t reserved; };  // ExitKind, StopReason
 enum RunnerFailure : std::uint64_t {
   runner_hook_failed = 1,     // a hook returned an error: the attempt ends, cause adapter-failed
   runner_load_failed = 2,     // the adapter could not be loaded
@@ -283,6 +295,7 @@ enum ControlOutcome : std::uint32_t {
   control_bad_request = 3,
   control_runner_restarting = 4,
   control_too_late = 5,          // the harness has exited
+  control_busy = 6,              // too many inputs wait for the runner; nothing was taken
 };
 struct ControlReply {
   std::uint32_t outcome;
@@ -303,6 +316,7 @@ struct StatusPayload {
 
 // ---- exit slot: the file `exit`, 512 bytes, preallocated and synced before the spawn, written in place ------------------------
 inline constexpr std::uint32_t exit_magic = 0x58455248;  // "HREX"
+inline constexpr std::uint32_t exit_version = 1;
 enum ExitState : std::uint32_t {
   exit_prepared = 1,  // no harness yet
   exit_running = 2,   // a harness was started: leader identity below
@@ -310,7 +324,10 @@ enum ExitState : std::uint32_t {
   exit_ended = 4,     // tree empty and streams drained to the runner, or given up with `cause`
 };
 enum ExitKind : std::uint32_t { kind_none = 0, kind_code = 1, kind_signal = 2, kind_unknown = 3 };
-enum ExitSource : std::uint32_t { source_none = 0, source_init = 1, source_wait = 2, source_shim_lost = 3 };
+// source_wait: the shim's own waitid; source_pidfd: PIDFD_GET_INFO of the leader's pidfd after init was lost.
+enum ExitSource : std::uint32_t {
+  source_none = 0, source_init = 1, source_wait = 2, source_shim_lost = 3, source_pidfd = 4,
+};
 struct ExitSlot {
   std::uint32_t magic;
   std::uint32_t version;
@@ -318,7 +335,7 @@ struct ExitSlot {
   std::uint32_t kind;
   std::int32_t value;
   std::uint32_t source;
-  std::uint32_t stop_requested;   // 0 none, 1 stop, 2 kill, 3 run-timeout
+  std::uint32_t stop_requested;   // StopReason
   std::uint32_t runner_restarts;
   std::int32_t shim_pid;
   std::int32_t init_pid;
