@@ -1,0 +1,92 @@
+#pragma once
+// The database of decisions and projections (SQLite, hitchrail.db in the state home). Nothing in it is needed
+// to recover a journal: losing it loses enabled plugins and the list's speed, never evidence.
+//
+// Promises: each call is one transaction (WAL, full sync, busy timeout 5 s); a decision changes only from the
+// value its maker saw (compare-and-set). Refuses: a database that is a link, foreign, or newer than this
+// build (store-newer). Not yet: approvals, workspace trust, budgets.
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "core/result.hpp"
+#include "store/state_home.hpp"
+
+namespace hitchrail::store {
+
+struct PluginPin {
+  std::string provider_id;
+  std::string path;    // where it was enabled from
+  std::string digest;  // "sha256:…" of the file; a file with another digest is not loaded
+  bool enabled = true;
+  std::int64_t changed_unix_ms = 0;
+};
+
+struct DirectoryIdentity {
+  std::uint64_t device = 0;
+  std::uint64_t inode = 0;
+  bool operator==(const DirectoryIdentity&) const = default;
+};
+
+// Admission: one live run per worktree, by identity of its root and of its own git directory (a linked
+// worktree has its own, so two of them run side by side), and no run inside or around another one's root.
+struct WorktreeLease {
+  std::string attempt_id;
+  std::string canonical_path;  // realpath of the root
+  DirectoryIdentity root;
+  DirectoryIdentity git_dir;
+  std::int64_t acquired_unix_ms = 0;
+};
+
+// Projection of an attempt, for lists and lookups; the attempt directory is the truth.
+struct AttemptRow {
+  std::string attempt_id;
+  std::string task_id;
+  std::string provider;
+  std::string agent;
+  std::string worktree;
+  std::string state;  // starting, completed, failed, interrupted
+  std::string code;
+  std::int64_t created_unix_ms = 0;
+  std::int64_t finished_unix_ms = 0;  // 0 = not yet
+};
+
+class Store {
+ public:
+  static Result<Store> open(int state_dirfd);
+  static Result<Store> open(const StateHome& home) { return open(home.fd()); }
+  Store(Store&&) noexcept;
+  Store& operator=(Store&&) noexcept;
+  ~Store();
+
+  Result<std::vector<PluginPin>> plugin_pins();
+  Result<std::optional<PluginPin>> plugin_pin(const std::string& provider_id);
+  // Writes the pin when the stored one still has `expected_digest` (nullopt: when there is none); error
+  // store-conflict.
+  Status set_plugin_pin(const PluginPin& pin, const std::optional<std::string>& expected_digest);
+  Status remove_plugin_pin(const std::string& provider_id);
+
+  // Lease and attempt row in one transaction. Errors, class refused, Error::object = the holding attempt's
+  // id: worktree-busy (same root), worktree-git-dir-busy, worktree-overlap. The caller asks that attempt's
+  // state, recovers or releases it when it is over, and tries again.
+  Status begin_attempt(const WorktreeLease& lease, const AttemptRow& row);
+  Status claim_worktree(const WorktreeLease& lease);
+  Result<std::vector<WorktreeLease>> leases();
+  // Idempotent; only the named attempt's lease.
+  Status release_worktree(const std::string& attempt_id);
+  // Terminal state and lease release in one transaction; idempotent. Makes the row when it is missing.
+  Status finish_attempt(const AttemptRow& row);
+  Status remove_attempt(
+      const std::string& attempt_id);          // row and lease of an attempt that never got a directory
+  Result<std::vector<AttemptRow>> attempts();  // newest first
+
+ private:
+  struct State;
+  explicit Store(std::unique_ptr<State> state);
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace hitchrail::store
