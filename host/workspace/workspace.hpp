@@ -1,0 +1,192 @@
+#pragma once
+// The operator's worktree: which one it is, what state it is in, the private git directory of a run, and the
+// import of its commits.
+//
+// Promises: a repository is hostile input. It is looked at by descriptors, no link is followed in its
+// metadata, nothing blocks on a FIFO, everything is bounded; the git program runs only through a GitRunner,
+// i.e. inside a boundary. Files of the worktree are never touched. The real git directory is changed by
+// import_commits alone. Refuses, each with its code and remedy: worktree-missing, worktree-not-a-directory,
+// worktree-unreadable, worktree-symlink, worktree-too-wide, worktree-overlaps-state,
+// worktree-not-a-repository, worktree-bare, worktree-foreign-owner, worktree-metadata-unsafe (a link, FIFO or
+// device in the git directory), worktree-gitdir-foreign (a .git file whose git directory does not point
+// back), worktree-core-worktree, worktree-alternates-foreign, worktree-unsupported, worktree-unsafe-entry.
+// Does not do yet: worktree manifests and leases on disk (the database has the lease), fetching a base,
+// checkpoints.
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "core/fd.hpp"
+#include "core/json.hpp"
+#include "core/result.hpp"
+#include "pathfs/pathfs.hpp"
+#include "workspace/git_runner.hpp"
+
+namespace hitchrail::workspace {
+
+struct OpenOptions {
+  bool trust_foreign_owner = false;  // the operator says so
+  bool trust_alternates = false;     // object stores outside the repository may be read by the run
+  // Directories and files that the root may neither contain nor lie in: state, configuration, plugins,
+  // profiles, credential files.
+  std::vector<std::string> keep_apart;
+};
+
+enum class WorktreeKind { plain, linked, submodule };
+
+// Where HEAD points. An unborn branch has a ref and no oid, a detached HEAD an oid and no ref.
+struct Head {
+  std::string ref;  // "refs/heads/main"
+  std::string oid;
+  bool operator==(const Head&) const = default;
+};
+
+struct Worktree {
+  std::string root;          // canonical path of the top level
+  std::string subdirectory;  // where the given path lies below the root; "" = the root itself
+  WorktreeKind kind = WorktreeKind::plain;
+  std::string git_dir;     // this worktree's own git directory
+  std::string common_dir;  // equals git_dir unless linked
+  pathfs::Identity root_id, git_dir_id, common_dir_id;
+  std::string object_format;               // "sha1" or "sha256"
+  std::vector<std::string> object_stores;  // the common directory's objects, then its alternates
+  std::map<std::string, std::string>
+      config;  // harmless keys of the repository's own configuration, lower case
+  std::shared_ptr<const Fd> root_fd, git_fd, common_fd;  // kept open: what was checked is what is used
+
+  // Device and inode of the root and of its own git directory: the key of the lease.
+  [[nodiscard]] std::string identity() const { return root_id.text() + "/" + git_dir_id.text(); }
+};
+
+// `path`: the worktree or a directory inside it; the result is its top level. Runs no program, changes
+// nothing.
+Result<Worktree> open_worktree(const std::string& path, const OpenOptions& options = {});
+// HEAD now, by descriptors.
+Result<Head> read_head(const Worktree& worktree);
+
+// ---- baseline
+// -----------------------------------------------------------------------------------------------------------------------
+
+struct FileState {
+  std::string path;           // any bytes
+  std::string status;         // added, modified, deleted, renamed, untracked, conflicted
+  std::string previous_path;  // renamed only
+  std::string index_blob;     // "" when the index has none
+  std::string
+      worktree_sha256;  // hex; of the link text for a link; "" when missing, not a file, or over the bound
+  bool operator==(const FileState&) const = default;
+};
+
+struct Baseline {
+  std::int64_t captured_at_ms = 0;
+  Head head;
+  std::string branch;  // short name, "" when detached
+  bool dirty = false;
+  std::vector<FileState> files;  // sorted by path
+};
+
+struct BaselineLimits {
+  std::size_t max_files = 1000;
+  std::uint64_t max_hash_bytes = 256ull << 20;  // of all files together
+  std::chrono::milliseconds timeout{10'000};
+};
+
+// Three attempts at a state that does not move while it is read. Codes: baseline-too-many-changes,
+// baseline-unstable, git-timeout, git-failed, git-output.
+Result<Baseline> capture_baseline(const Worktree& worktree, const GitRunner& git,
+                                  const BaselineLimits& limits = {});
+// The envelope's member workspace.baseline {capturedAt, headSha|null, branch?, dirty, files[{path, status,
+// previousPath?, indexBlobHash?, worktreeSha256?}]}; paths by path_value().
+json::Value baseline_json(const Baseline& baseline);
+
+// ---- the run-private git directory
+// --------------------------------------------------------------------------------------------------
+
+// How git inside finds it. `mounted` (native): bound over the real git directory's path. `environment`
+// (landlock): by GIT_DIR and GIT_WORK_TREE, at its own path.
+enum class GitLayout { mounted, environment };
+
+struct PrivateGitOptions {
+  GitLayout layout = GitLayout::mounted;
+  std::optional<Head> expected_head;  // of the baseline; worktree-changed when HEAD has moved since
+  std::string user_name, user_email;  // the operator's; "" = the repository's own
+};
+
+struct PrivateGit {
+  // Mounts for the run's boundary, in order (layout `mounted`): the private directory over the real one, then
+  // read-only object stores, masks and submodules below it. With layout `environment`: paths to grant, source
+  // equals target.
+  std::vector<View> mounts;
+  std::vector<std::pair<std::string, std::string>>
+      environment;        // GIT_AUTHOR_NAME ..., GIT_DIR with layout `environment`
+  std::string directory;  // ATTEMPT/git
+};
+
+// Makes `git/` (the run's) and `git-base/` (the state at launch, never granted) in the attempt directory,
+// owned by the worktree's owner. Runs no program. Codes: worktree-changed, worktree-metadata-unsafe,
+// worktree-too-large, and errno names of the attempt directory.
+Result<PrivateGit> prepare_private_git(const Worktree& worktree, int attempt_dirfd,
+                                       const std::string& attempt_path,
+                                       const PrivateGitOptions& options = {});
+
+// ---- after the run
+// ------------------------------------------------------------------------------------------------------------------
+
+enum class CommitPolicy { forbidden, allowed, required };
+std::string_view to_string(CommitPolicy policy);
+std::optional<CommitPolicy> commit_policy(std::string_view text);
+
+struct RefReport {
+  std::string ref;  // "HEAD" for a detached head, "index" for the index
+  std::string from, to;
+  std::string reason;  // not imported: diverged, branch-moved, branch-switched, forbidden, other-ref,
+                       // index-conflict, index-locked, objects-invalid
+};
+
+struct ImportReport {
+  std::vector<RefReport> imported;
+  std::vector<RefReport> not_imported;
+  bool keep_private = false;  // something was not imported: do not delete git/
+  [[nodiscard]] json::Value to_json() const;
+};
+
+// Policy allowed or required: fast-forward of the branch that was checked out at launch, and its index. Only
+// objects (checked by git fsck rules) and ids are taken from the private directory. Killed at any step and
+// called again, it comes to the same end. `worktree` is opened again by the caller: worktree-changed when it
+// is another one than at launch.
+Result<ImportReport> import_commits(const Worktree& worktree, int attempt_dirfd,
+                                    const std::string& attempt_path, CommitPolicy policy,
+                                    const GitRunner& git);
+
+struct Commit {
+  std::string oid;
+  std::string subject;  // at most 500 code points
+};
+struct ChangedFile {
+  std::string path, status, previous_path;
+  bool verified = true;  // false: the state at launch is not known well enough (over a bound)
+};
+struct Evidence {
+  Head head;                         // of the private directory
+  bool head_attributable = false;    // unchanged, or the same branch descending from the head at launch
+  std::vector<Commit> commits;       // at most 256, newest first; empty unless attributable
+  std::vector<ChangedFile> changed;  // at most 2000, sorted by path
+  bool commits_truncated = false, changed_truncated = false;
+};
+
+// What the run left behind, compared with `baseline`, against the launch's own index and configuration:
+// nothing the run wrote into its private directory is believed but object ids.
+Result<Evidence> collect_evidence(const Worktree& worktree, const Baseline& baseline, int attempt_dirfd,
+                                  const std::string& attempt_path, const GitRunner& git);
+
+// Members of completion-result/v1. `allowed`: whether the envelope allows the side effect kinds
+// filesystem-write and git-commit.
+json::Value changed_files_json(const Evidence& evidence);
+json::Value side_effects_json(const Evidence& evidence, bool write_allowed, bool commit_allowed);
+Result<Baseline> baseline_from_json(const json::Value& value);
+
+}  // namespace hitchrail::workspace
