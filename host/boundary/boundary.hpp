@@ -1,0 +1,227 @@
+#pragma once
+// The boundary: what a program started by Hitchrail can see and change. One policy compiler, two backends
+// (`native`: namespaces, mounts by descriptor, Landlock, seccomp; `landlock`: Landlock and seccomp only), one
+// flat plan for hitchrail-init.
+//
+// Promises: compile() is pure (everything about the machine and the roots is looked at before, by the probing
+// functions); a preset whose required capabilities no backend proves is refused with a code and a remedy,
+// never weakened; protected names
+// (.git .agents .codex .claude .hitchrail) below a writable root are never writable; the policy hash depends
+// on roles and roots, not on the names of run directories. Nothing is mounted, made or started before
+// flat_plan()/run(). Refuses: see docs/operators/boundary.md for every code. Does not do yet: idmapped trees,
+// overlay for absent protected names (recorded placeholders are used), the gate, hard-link and socket scans,
+// masks for names that appear later.
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "boundary/preset.hpp"
+#include "boundary/roots.hpp"
+#include "core/fd.hpp"
+#include "core/json.hpp"
+#include "core/result.hpp"
+
+namespace hitchrail::boundary {
+
+// ---- the machine
+// ------------------------------------------------------------------------------------------------------
+struct Finding {
+  std::string code;    // "userns-denied", "landlock-missing", "landlock-abi-old", "mount-denied", ...
+  std::string detail;  // what is missing and what it costs
+  std::string remedy;
+};
+struct SystemPath {  // a system tree or file granted read-only to every run
+  Root source;
+  std::string target;  // where it appears (differs for a resolved resolver file)
+};
+struct SystemLink {  // /bin -> usr/bin
+  std::string target;
+  std::string text;
+};
+struct Machine {
+  std::string kernel;
+  std::uint32_t uid = 0;  // effective ids of this process
+  std::uint32_t gid = 0;
+  bool user_namespaces = false;  // a user namespace with mount rights can be made here
+  bool mount_api = false;        // open_tree, mount_setattr, move_mount work in it
+  bool pid_namespace = false;    // with a fresh /proc, subset=pid
+  bool seccomp = false;
+  int landlock_abi = 0;  // 0: none
+  std::vector<SystemPath> system;
+  std::vector<SystemLink> links;
+  std::vector<std::string> devices;       // of null zero full random urandom that exist
+  std::vector<std::string> mount_points;  // of this mount namespace, for nested mounts in roots
+  std::vector<Finding> missing;           // in the order of the list above
+};
+// Tries each thing in a child that is gone afterwards (a few ms; keep the value for the process's life).
+Machine probe_machine();
+
+// ---- compile
+// -----------------------------------------------------------------------------------------------------------
+enum class Backend { automatic, native, landlock };
+enum class Network { host, none };
+
+struct Options {
+  Backend backend = Backend::automatic;  // HITCHRAIL_BOUNDARY_BACKEND=native|landlock for tests and operators
+  std::uint64_t max_processes = 0;       // RLIMIT_NPROC in the user namespace; 0 = the preset's
+};
+Result<Backend> backend_from_environment();
+
+struct Blocker {
+  Error error;  // kind refused or environment
+};
+struct Warning {
+  std::string code;
+  std::string detail;
+};
+// The compiled boundary. `blockers` empty means it may be used; preview shows all of them. Value type, no
+// descriptors.
+struct Grant {
+  std::string role;  // "system", "package", "worktree", "entry", "home", "temp", "git", "objects",
+                     // "credential", "read", "write", "device"
+  Root source;
+  std::string target;  // path inside
+  bool writable = false;
+  bool executable = true;
+};
+struct Protected {
+  std::string root;  // target of the writable root
+  std::string name;
+  EntryKind state = EntryKind::absent;
+  Identity identity;
+};
+struct Compiled {
+  Backend backend = Backend::native;
+  Network network = Network::host;
+  std::string preset_id;
+  std::string policy_hash;  // sha256:…
+  std::vector<Grant> grants;
+  std::vector<Protected> protected_names;
+  std::vector<Root> denied;  // masked (native) or not granted (landlock)
+  std::vector<SystemLink> links;
+  std::uint32_t uid =
+      0;  // global ids the program will run as; the caller chowns run directories when they are not its own
+  std::uint32_t gid = 0;
+  bool switch_user = false;
+  bool unix_sockets = true;  // false: only socketpair (landlock backend, probes)
+  bool fixed_inside =
+      true;  // run directories appear at inside_* paths (native); false: at their own (landlock)
+  bool run_directories = true;  // the boundary wants RunDirectories
+  bool git_file = false;        // the worktree's .git is a file (linked worktree)
+  bool has_git = false;
+  std::string worktree;  // path inside
+  std::uint64_t max_processes = 0;
+  int landlock_abi = 0;
+  json::Value evidence;  // filesystem-sandbox-evidence/v1 without run directory names
+  std::vector<Warning> warnings;
+  std::vector<Blocker> blockers;
+};
+// Only a fault of the input (a preset that names an unknown path form) is an Error; policy refusals are
+// blockers.
+Result<Compiled> compile(const Preset& preset, const Roots& roots, const Machine& machine,
+                         const Options& options = {});
+// The first blocker as an Error, success when there is none.
+Status admit(const Compiled& compiled);
+
+// Git state of a hostile repository: everything readable, nothing writable, no home, no network, no UNIX
+// sockets; git itself comes from the system roots. With `import_git_dir` that real git directory is writable
+// except config*, hooks, info, objects/info and modules (import boundary).
+struct Inspector {
+  Root worktree;
+  std::vector<Root>
+      git_directories;  // git dir and common dir where they lie outside the worktree, private git directory
+  std::optional<Root> import_git_dir;
+};
+Result<Compiled> inspector_boundary(const Inspector& what, const Machine& machine,
+                                    const Options& options = {});
+// A provider's `--version` and the like: the program and the system, an empty HOME and cwd, no credentials,
+// no network.
+Result<Compiled> probe_boundary(const std::vector<Root>& package_roots, const Machine& machine,
+                                const Options& options = {});
+
+// ---- run directories and the view from inside
+// ------------------------------------------------------------------------------
+struct RunDirectories {  // of one attempt, all existing, owned by Compiled::uid
+  std::optional<Root> home;
+  std::optional<Root> temp;
+  std::optional<Root> git;  // run-private git directory
+};
+struct Inside {
+  std::string home, temp, worktree;
+  std::string git_dir;  // where the private git directory is seen, "" without one
+  std::string
+      objects;  // where the real object directory is seen: for objects/info/alternates of the private one
+  std::vector<std::pair<std::string, std::string>>
+      environment;  // HOME TMPDIR TMP TEMP GIT_* USER LOGNAME SHELL PATH
+};
+inline constexpr const char* inside_home = "/hitchrail/home";
+inline constexpr const char* inside_git = "/hitchrail/git";
+inline constexpr const char* inside_objects = "/hitchrail/objects";
+Inside inside(const Compiled& compiled, const RunDirectories& run);
+
+// ---- protected names that do not exist: recorded placeholders
+// ------------------------------------------------------------ Makes an empty directory for each absent
+// protected name; recorded durably in `placeholders` of the attempt directory before each is made, so that
+// remove_placeholders() finds them after a crash at any point. Fills in the identities in `compiled`.
+Status make_placeholders(Compiled& compiled, int attempt_dirfd);
+// Removes each only while it is that very, empty directory; then the record. Idempotent; absent record is
+// success. For the finisher and recovery, when no process of the run is left. Writes what it left alone to
+// *kept.
+Status remove_placeholders(int attempt_dirfd, std::vector<std::string>* kept = nullptr);
+
+// ---- commands
+// ------------------------------------------------------------------------------------------------------------
+struct Executable {  // resolved and hashed by the caller; compared again by init right before the exec
+  std::string path;  // as seen inside (= on the host)
+  FileIdentity identity;
+  bool script = false;
+};
+Result<Executable> resolve_executable(const std::string& canonical_path);
+
+struct Command {
+  Executable executable;
+  std::vector<std::string> argv;
+  std::vector<std::pair<std::string, std::string>> env;  // complete; built from empty
+  std::vector<std::string> secret_env;                   // names whose values come by the secrets pipe
+  std::string cwd;                                       // inside; "" = worktree, else HOME
+  unsigned umask = 022;
+  bool end_with_leader = false;  // run() sets it
+};
+// Bytes of the flat plan for hitchrail-init (host/init/plan.hpp).
+Result<std::string> flat_plan(const Compiled& compiled, const RunDirectories& run, const Command& command);
+
+struct RunLimits {
+  std::size_t max_stdout = 1u << 20;
+  std::size_t max_stderr = 64u << 10;
+  std::int64_t wall_ms = 10'000;
+};
+struct RunOutput {
+  enum class End { exited, signaled, timed_out, output_limit } end = End::exited;
+  int value = 0;  // exit code or signal
+  std::string out;
+  std::string err;
+  bool out_truncated = false;
+  bool err_truncated = false;
+  [[nodiscard]] bool ok() const { return end == End::exited && value == 0; }
+};
+// Starts hitchrail-init for one short program and waits for it (probes, git inspection; no shim). Exceeding
+// max_stdout ends the program (output_limit); the whole tree is gone when it returns. Errors: boundary-failed
+// with init's step, executable-changed. `init_path` "" = hitchrail-init beside this program or below libexec
+// (HITCHRAIL_LIBEXEC overrides).
+Result<RunOutput> run(const Compiled& compiled, const Command& command, const RunLimits& limits,
+                      std::string_view stdin_bytes = {}, const RunDirectories& run_directories = {});
+Result<std::string> init_path();
+
+// The seccomp filter as bytes (struct sock_filter list), compiled once per process and variant. Code
+// seccomp-compile-failed.
+struct FilterOptions {
+  bool inet = true;          // INET, INET6, NETLINK route
+  bool unix_sockets = true;  // socket(AF_UNIX); socketpair always works
+};
+Result<std::string> seccomp_filter(const FilterOptions& options);
+
+}  // namespace hitchrail::boundary

@@ -1,0 +1,82 @@
+#pragma once
+// What a boundary is built of, looked at once and carried as values: canonical paths with the identity of
+// what was found there. Refuses at the look: paths that are not absolute, canonical or pass through a link
+// (code root-alias).
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "core/result.hpp"
+
+namespace hitchrail::boundary {
+
+struct Identity {
+  std::uint64_t dev = 0;
+  std::uint64_t ino = 0;
+  bool operator==(const Identity&) const = default;
+};
+struct FileIdentity {
+  std::uint64_t dev = 0, ino = 0, size = 0;
+  std::int64_t mtime_ns = 0, ctime_ns = 0;
+  bool operator==(const FileIdentity&) const = default;
+};
+enum class EntryKind { absent, directory, file, symlink, other };
+
+struct Root {
+  std::string path;  // absolute, canonical
+  Identity identity;
+  bool directory = true;
+  std::uint32_t uid = 0;  // owner on disk
+  std::uint32_t gid = 0;
+};
+struct Entry {
+  std::string name;
+  EntryKind kind = EntryKind::file;
+  Identity identity;
+};
+struct WritableRoot {
+  Root root;
+  std::vector<Entry> entries;  // top level, sorted; only filled up to max_entries
+  bool too_many_entries = false;
+};
+
+// No component may be a link; "." and ".." are refused. Codes root-alias, root-missing, root-not-directory
+// (want_directory).
+Result<Root> resolve_root(const std::string& path, bool want_directory = true);
+// For trusted system paths and executables: links are resolved first (realpath), then as above.
+Result<Root> resolve_trusted(const std::string& path);
+Result<WritableRoot> inspect_writable_root(const std::string& path);
+
+struct CredentialFile {
+  Root source;
+  std::string
+      home_path;  // below the run's home, e.g. ".codex/auth.json"; the file must exist there as a mount point
+};
+
+// Input of compile(). Paths of the run's own directories are not here: they do not exist yet at preview
+// (RunDirectories).
+struct Roots {
+  std::optional<WritableRoot> worktree;
+  bool worktree_read_only = false;
+  // The real common object directory, granted read-only, when the run gets a private git directory over
+  // <worktree>/.git.
+  std::optional<Root> git_objects;
+  std::vector<WritableRoot> write;  // further writable roots (preset's write paths, resolved)
+  std::vector<Root> read;      // further read-only roots: packages, PATH directories outside the system roots
+  std::vector<Root> packages;  // the executable and its package
+  std::vector<CredentialFile> credentials;
+  std::vector<Root> denied;   // preset's denied paths that exist
+  std::string operator_home;  // the operator's $HOME: never a writable root itself
+  std::vector<std::string>
+      host_private;  // state, config, credential files: no granted root contains or lies in one
+  std::vector<std::string>
+      host_installed;  // plugins, profiles, our programs: no writable root contains or lies in one
+};
+// Resolves the preset's read/write/denied paths (`<workspace>`, `~/x`, absolute) into `roots`. Absent denied
+// and read paths are left out and named in *absent. Codes preset-path-form, root-alias.
+struct Preset;
+Status add_preset_paths(const Preset& preset, Roots& roots, std::vector<std::string>* absent = nullptr);
+
+}  // namespace hitchrail::boundary
