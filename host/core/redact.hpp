@@ -1,7 +1,7 @@
 #pragma once
-// Exact redaction of known secret values (environment and credential files handed in). Shapes come with a later issue.
-// A value is also found in its JSON-escaped, base64 (three alignments) and percent-encoded forms; values shorter than 6 bytes are
-// not searched for, which preview says. Replacement: [REDACTED:NAME].
+// Exact redaction of known secret values (environment and credential files handed in). Shapes come with a
+// later issue. A value is also found in its JSON-escaped, base64 (three alignments) and percent-encoded
+// forms; values shorter than 6 bytes are not searched for, which preview says. Replacement: [REDACTED:NAME].
 
 #include <string>
 #include <string_view>
