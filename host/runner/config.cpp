@@ -12,7 +12,8 @@ namespace hitchrail::runner {
 namespace {
 
 Error invalid(std::string object, std::string detail) {
-  return {ErrorClass::internal, "runner-config-invalid", "read runner configuration", std::move(object), std::move(detail), ""};
+  return {ErrorClass::internal, "runner-config-invalid", "read runner configuration",
+          std::move(object),    std::move(detail),       ""};
 }
 
 json::Value limits_value(const journal::Limits& limits) {
@@ -56,7 +57,8 @@ Result<StreamConfig> parse_stream(const json::Value& value) {
 }
 
 Result<journal::Limits> parse_limits(const json::Value& value) {
-  HR_CHECK(only_members(value, {"maxBytes", "maxEvents", "reservedBytes", "reservedEvents", "maxSpillBytes"}));
+  HR_CHECK(
+      only_members(value, {"maxBytes", "maxEvents", "reservedBytes", "reservedEvents", "maxSpillBytes"}));
   constexpr std::uint64_t most = 1ull << 50;
   journal::Limits limits;
   HR_TRY(max_bytes, number(value, "maxBytes", most));
