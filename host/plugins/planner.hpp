@@ -70,6 +70,11 @@ struct StopStepPlan {
   std::vector<Part> parts;
 };
 
+struct TimerPlan {  // set by launch; counts from the harness's start
+  std::uint32_t id = 0;
+  std::uint32_t after_ms = 0;
+};
+
 struct LaunchPlan {
   std::vector<std::string> argv;  // after the program; no NUL
   std::vector<EnvEntry> env;
@@ -78,6 +83,7 @@ struct LaunchPlan {
   std::vector<StopStepPlan> stop;
   std::vector<HomeFile> home_files;
   std::vector<FileStreamPlan> file_streams;
+  std::vector<TimerPlan> timers;  // reach the runner by its configuration (runner/config.hpp)
   bool close_input = false;
   bool needs_pipe = false;
   std::uint32_t transport = 1;  // HR_TRANSPORT_*

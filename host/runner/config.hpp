@@ -26,8 +26,10 @@ struct StreamConfig {
 };
 
 struct RunnerConfig {
-  std::vector<StreamConfig> streams;  // of the processes, then of the files
-  std::vector<std::string> services;  // extension ids granted to this run; none is served yet
+  std::vector<StreamConfig> streams;       // of the processes, then of the files
+  std::vector<plugins::TimerPlan> timers;  // armed by the first commit of the run
+  bool input_closed = false;               // the plan ends the input after its initial part
+  std::vector<std::string> services;       // extension ids granted to this run; none is served yet
   journal::Limits journal;
 };
 
