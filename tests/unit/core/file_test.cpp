@@ -336,7 +336,9 @@ TEST_CASE("another file system below the tree is left alone and reported") {
       ::_exit(16);
     }
     Fd file(::open((mounted + "/file").c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0600));
-    const bool reported = code_of(remove_tree_at(dir.fd.get(), "tree")) == "exdev";
+    // A descriptor from before belongs to the mounts of the other namespace.
+    Fd here(::open(dir.path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+    const bool reported = code_of(remove_tree_at(here.get(), "tree")) == "exdev";
     const bool mount_point =
         code_of(remove_tree_at(Fd(::open((dir.path + "/tree").c_str(), O_PATH)).get(), "mounted")) == "exdev";
     ::_exit(!file                                              ? 12
