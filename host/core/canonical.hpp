@@ -1,8 +1,8 @@
 #pragma once
 // RFC 8785 canonical form and the digests of contract documents (architecture §5).
 // digest = "sha256:" + hex SHA-256 of the canonical form without the top-level `digest`.
-// Refuses (code canonical-unsupported): numbers that are not integers within ±2^53, non-ASCII keys, U+007F in strings;
-// so `jq -cSj 'del(.digest)' | sha256sum` gives the same bytes.
+// Refuses (code canonical-unsupported): numbers that are not integers within ±2^53, non-ASCII keys, U+007F in
+// strings; so `jq -cSj 'del(.digest)' | sha256sum` gives the same bytes.
 
 #include <span>
 #include <string>
@@ -16,7 +16,8 @@ namespace hitchrail {
 std::string sha256_hex(std::string_view bytes);
 std::string sha256_prefixed(std::string_view bytes);  // "sha256:" + hex
 
-// The RFC in full: any finite number in its ECMAScript form, UTF-16 key order. For the RFC's vectors and payloads.
+// The RFC in full: any finite number in its ECMAScript form, UTF-16 key order. For the RFC's vectors and
+// payloads.
 Result<std::string> canonicalize(const json::Value& value);
 // Our contract documents: the stricter subset above.
 Result<std::string> document_digest(const json::Value& document);

@@ -1,5 +1,6 @@
 #pragma once
-// RAII for descriptors. Owns one descriptor, closes it once; close-on-exec is the opener's duty (O_CLOEXEC everywhere).
+// RAII for descriptors. Owns one descriptor, closes it once; close-on-exec is the opener's duty (O_CLOEXEC
+// everywhere).
 
 #include <unistd.h>
 

@@ -1,10 +1,11 @@
 #pragma once
-// The one JSON entry point of the host. A small tree of ours; RapidJSON stays inside json.cpp, which parses iteratively
-// with UTF-8 and depth (<= 64) checked in the same pass, so that neither parsing nor writing can exhaust the stack.
+// The one JSON entry point of the host. A small tree of ours; RapidJSON stays inside json.cpp, which parses
+// iteratively with UTF-8 and depth (<= 64) checked in the same pass, so that neither parsing nor writing can
+// exhaust the stack.
 //
 // Promises: object members keep their order; numbers keep their text (integers within ±2^53 also as int64).
-// Strict parsing refuses duplicate keys (our own documents); lenient keeps the first of a repeated key (provider records).
-// Refuses: invalid UTF-8, depth > 64, trailing bytes, and more than ParseLimits allow.
+// Strict parsing refuses duplicate keys (our own documents); lenient keeps the first of a repeated key
+// (provider records). Refuses: invalid UTF-8, depth > 64, trailing bytes, and more than ParseLimits allow.
 
 #include <cstdint>
 #include <memory>
@@ -80,7 +81,8 @@ struct ParseLimits {
   std::size_t max_values = 4'000'000;
 };
 
-// Error codes: json-syntax, json-depth, json-utf8, json-duplicate-key, json-too-large. object = `what` (a file or record name).
+// Error codes: json-syntax, json-depth, json-utf8, json-duplicate-key, json-too-large. object = `what` (a
+// file or record name).
 Result<Value> parse(std::string_view text, Duplicates duplicates, std::string_view what = "document",
                     const ParseLimits& limits = {});
 

@@ -1,7 +1,7 @@
 #pragma once
-// Errors are values. Every fallible function of the host returns Result<T>; exceptions of libraries are caught at the
-// border of the service that calls the library. An Error says what was tried (operation), on what (object), a stable
-// machine code, a sentence, and the remedy an operator can act on.
+// Errors are values. Every fallible function of the host returns Result<T>; exceptions of libraries are
+// caught at the border of the service that calls the library. An Error says what was tried (operation), on
+// what (object), a stable machine code, a sentence, and the remedy an operator can act on.
 
 #include <boost/system/result.hpp>
 #include <string>
@@ -55,7 +55,7 @@ int exit_code(ErrorClass kind);
   if (tmp.has_error()) {           \
     return std::move(tmp).error(); \
   }
-#define HR_CHECK(...)                                         \
-  do {                                                        \
-    HR_CHECK_(HR_CONCAT(hr_check_, __LINE__), __VA_ARGS__)    \
+#define HR_CHECK(...)                                      \
+  do {                                                     \
+    HR_CHECK_(HR_CONCAT(hr_check_, __LINE__), __VA_ARGS__) \
   } while (false)

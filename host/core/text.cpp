@@ -84,6 +84,10 @@ void append_format(std::string& out, const char* format, unsigned value) {
 
 }  // namespace
 
+std::size_t utf8_length(std::string_view text, std::size_t at) {
+  return decode_utf8(text, at).length;
+}
+
 bool is_valid_utf8(std::string_view text) {
   std::size_t i = 0;
   while (i < text.size()) {

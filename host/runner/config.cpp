@@ -12,7 +12,8 @@ namespace hitchrail::runner {
 namespace {
 
 Error invalid(std::string object, std::string detail) {
-  return {ErrorClass::internal, "runner-config-invalid", "read runner configuration", std::move(object), std::move(detail), ""};
+  return {ErrorClass::internal, "runner-config-invalid", "read runner configuration",
+          std::move(object),    std::move(detail),       ""};
 }
 
 json::Value limits_value(const journal::Limits& limits) {
@@ -56,7 +57,8 @@ Result<StreamConfig> parse_stream(const json::Value& value) {
 }
 
 Result<journal::Limits> parse_limits(const json::Value& value) {
-  HR_CHECK(only_members(value, {"maxBytes", "maxEvents", "reservedBytes", "reservedEvents", "maxSpillBytes"}));
+  HR_CHECK(
+      only_members(value, {"maxBytes", "maxEvents", "reservedBytes", "reservedEvents", "maxSpillBytes"}));
   constexpr std::uint64_t most = 1ull << 50;
   journal::Limits limits;
   HR_TRY(max_bytes, number(value, "maxBytes", most));
@@ -82,6 +84,8 @@ RunnerConfig config_for(const plugins::LaunchPlan& plan, const journal::Limits& 
   for (const auto& file : plan.file_streams) {
     config.streams.push_back({file.stream, file.framing, HR_OVERFLOW_TRUNCATE, file.record_cap});
   }
+  config.timers = plan.timers;
+  config.input_closed = plan.close_input;
   config.journal = limits;
   return config;
 }
@@ -99,6 +103,15 @@ std::string to_json(const RunnerConfig& config) {
     streams.push(std::move(item));
   }
   root.set("streams", std::move(streams));
+  json::Value timers = json::Value::array();
+  for (const auto& timer : config.timers) {
+    json::Value item = json::Value::object();
+    item.set("id", timer.id);
+    item.set("afterMs", timer.after_ms);
+    timers.push(std::move(item));
+  }
+  root.set("timers", std::move(timers));
+  root.set("inputClosed", config.input_closed);
   json::Value services = json::Value::array();
   for (const auto& service : config.services) {
     services.push(service);
@@ -110,7 +123,7 @@ std::string to_json(const RunnerConfig& config) {
 
 Result<RunnerConfig> parse_config(std::string_view text) {
   HR_TRY(root, json::parse(text, json::Duplicates::refuse, "runner configuration"));
-  HR_CHECK(only_members(root, {"schemaVersion", "streams", "services", "journal"}));
+  HR_CHECK(only_members(root, {"schemaVersion", "streams", "timers", "inputClosed", "services", "journal"}));
   if (root.get("schemaVersion").as_string() != "runner-config/v1") {
     return invalid("schemaVersion", "not runner-config/v1");
   }
@@ -124,6 +137,12 @@ Result<RunnerConfig> parse_config(std::string_view text) {
     }
     config.streams.push_back(stream);
   }
+  for (const auto& item : root.get("timers").items()) {
+    HR_TRY(id, number(item, "id", 0xFFFFFFFFu));
+    HR_TRY(after, number(item, "afterMs", 0xFFFFFFFFu));
+    config.timers.push_back({static_cast<std::uint32_t>(id), static_cast<std::uint32_t>(after)});
+  }
+  config.input_closed = root.get("inputClosed").as_bool();
   for (const auto& item : root.get("services").items()) {
     config.services.push_back(item.as_string());
   }

@@ -1,9 +1,11 @@
 #pragma once
 // What the host tells a live runner beside the spawn document: one sealed JSON document (runner-config/v1) at
-// RunnerFd::runner_config. The launch service writes it, hitchrail-runner reads it. Links as hitchrail_runner_config.
+// RunnerFd::runner_config. The launch service writes it, hitchrail-runner reads it. Links as
+// hitchrail_runner_config.
 //
-// Promises: to_json and parse_config are inverse. Refuses (runner-config-invalid): unknown members, unknown framings, caps
-// over HR_MAX_RECORD_CAP, a stream named twice. Holds no secret: those come by the secrets pipe.
+// Promises: to_json and parse_config are inverse. Refuses (runner-config-invalid): unknown members, unknown
+// framings, caps over HR_MAX_RECORD_CAP, a stream named twice. Holds no secret: those come by the secrets
+// pipe.
 
 #include <cstdint>
 #include <string>
@@ -24,8 +26,10 @@ struct StreamConfig {
 };
 
 struct RunnerConfig {
-  std::vector<StreamConfig> streams;  // of the processes, then of the files
-  std::vector<std::string> services;  // extension ids granted to this run; none is served yet
+  std::vector<StreamConfig> streams;       // of the processes, then of the files
+  std::vector<plugins::TimerPlan> timers;  // armed by the first commit of the run
+  bool input_closed = false;               // the plan ends the input after its initial part
+  std::vector<std::string> services;       // extension ids granted to this run; none is served yet
   journal::Limits journal;
 };
 

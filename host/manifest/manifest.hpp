@@ -1,0 +1,181 @@
+#pragma once
+// Contract documents of a launch: provider-runtime-manifest/v1, task-envelope/v1, run-launch-manifest/v1.
+// Plain structs in, sealed canonical documents out (core/canonical.hpp: `digest` is the last member).
+//
+// Promises: bounds, ids and cross references are checked, with the field in Error::object; lists that are
+// sets are trimmed, unique and sorted; the same input gives the same bytes; no string of the shape of a
+// secret gets into a document (code manifest-secret). Refuses: task-empty, task-too-large, task-invalid-utf8,
+// task-has-del (U+007F), task-has-nul; manifest-invalid for any other bound. What a later issue fills (phase,
+// budget, tools, credentials, workspace trust) is absent: a null json member adds nothing. Makes no Linux
+// call.
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/json.hpp"
+#include "core/result.hpp"
+
+namespace hitchrail::manifest {
+
+// ---- provider-runtime-manifest/v1
+// ----------------------------------------------------------------------------
+
+enum class CapabilityState { supported, advisory, unsupported, unknown };
+enum class CapabilitySource { runtime_probe, contract_test, host_enforced };
+std::string_view to_string(CapabilityState state);
+std::string_view to_string(CapabilitySource source);
+std::optional<CapabilityState> capability_state(std::string_view text);
+std::optional<CapabilitySource> capability_source(std::string_view text);
+
+struct Capability {
+  std::string id;
+  CapabilityState state = CapabilityState::unknown;
+  CapabilitySource source = CapabilitySource::runtime_probe;
+  std::string reason;
+};
+
+// The 39 ids every manifest has, in their order. Other ids are legal beside them.
+std::span<const std::string_view> known_capabilities();
+
+inline constexpr std::int64_t probe_revision = 1;
+
+struct RuntimeManifestInput {
+  std::string provider, adapter, protocol_version;
+  std::string provider_version, provider_build;    // version "" becomes "unknown" and the probe `degraded`
+  std::string executable_path, executable_sha256;  // hex; of the content that runs
+  std::string adapter_version, adapter_sha256;     // the plugin's; hex
+  std::string provider_sandbox;                    // "", "delegated", "own"
+  std::vector<std::string> models;
+  // The adapter's findings, then the host's own: a later one of the same id replaces an earlier one. Known
+  // ids that nobody reports become `unknown`, with that reason.
+  std::vector<Capability> capabilities;
+  std::string probe_state = "ready";  // ready, degraded, failed
+  std::int64_t probed_at_ms = 0;
+  std::string probe_source = "runtime-probe";
+  std::vector<std::string> diagnostics;
+};
+Result<json::Value> build_runtime_manifest(const RuntimeManifestInput& input);
+// Reads the adapter's probe result (sdk/schemas/probe-result.v1.json) into `input`: version, build, models,
+// capabilities, state, diagnostics; the caller sets the rest.
+Status apply_probe_result(const json::Value& probe_result, RuntimeManifestInput& input);
+// Shape, bounds and digest of a document that was read back.
+Status check_runtime_manifest(const json::Value& document);
+Result<std::string> runtime_material_digest(const json::Value& document);
+
+struct Requirement {
+  std::string id;
+  CapabilityState state = CapabilityState::unknown;
+  bool satisfied = false, advisory = false;
+  std::string reason;
+};
+// Sorted, unique. Under a required preset an advisory capability does not satisfy.
+std::vector<Requirement> evaluate_requirements(const json::Value& runtime_manifest,
+                                               std::vector<std::string> ids, bool required_preset);
+// run.start, run.status, run.logs, run.complete, workspace.worktrees; with resume also run.resume,
+// run.follow-up.
+std::vector<std::string> launch_requirements(bool resume);
+
+// ---- task-envelope/v1
+// ----------------------------------------------------------------------------------------
+
+inline constexpr std::size_t max_task_bytes = 1u << 20;  // of the operator's message
+
+struct SideEffect {
+  std::string kind;  // filesystem-write, process-execute, network-egress, git-commit, external-write,
+                     // artifact-write, task-mutate
+  std::string scope;  // at most 4096 bytes; a path or a phrase
+};
+
+struct TaskEnvelopeInput {
+  std::string task_id;
+  std::string message;  // the operator's text, kept byte for byte as subject.message
+  std::string title;    // "" = the first line, at most 500 code points; subject.objective is the same
+  std::vector<std::string> background, constraints, acceptance_criteria;
+  std::string attempt_id;
+  std::int64_t created_at_ms = 0;
+  // branch "" (detached) is left out; base_branch "" = branch
+  std::string workspace_id, worktree_id, repo, branch, base_branch;
+  std::string resolved_base_commit;       // "" = unborn
+  std::string worktree_path;              // any bytes
+  json::Value baseline;                   // workspace::baseline_json()
+  std::string commit_policy = "allowed";  // forbidden, allowed, required
+  bool network = true;                    // adds the default side effect network-egress
+  std::vector<SideEffect> side_effects;   // empty = the defaults of the commit policy at the worktree
+  json::Value runtime_manifest;           // sealed
+  json::Value conversation;  // resumes: {mode, sourceAttemptId, conversationId}; null = a new one
+};
+// Only the message: for early refusal, before anything else is looked at.
+Status check_task_message(std::string_view message);
+Result<json::Value> build_task_envelope(const TaskEnvelopeInput& input);
+Status check_task_envelope(const json::Value& document);
+Result<std::string> envelope_material_digest(const json::Value& document);
+
+// provider-task-envelope-transport/v1: what `render` gave, with the envelope it is bound to.
+Result<json::Value> build_transport(const json::Value& envelope, std::string_view provider,
+                                    std::string_view content);
+
+// ---- run-launch-manifest/v1
+// ----------------------------------------------------------------------------------
+
+struct Instruction {
+  std::string id, kind;  // kind: task, profile, template, repository, system, other
+  std::string content;   // hashed, never stored
+  std::string origin;
+  std::int64_t precedence = 0;
+};
+struct Origin {
+  std::string field, scope, source;
+  std::int64_t precedence = 0;
+};
+struct Finding {
+  std::string code, field, detail, remediation;
+};
+
+struct LaunchManifestInput {
+  std::int64_t created_at_ms = 0;
+  std::string task_id, attempt_id;
+  // Every string below that is this path or begins with it and "/" has it replaced by "<attempt>", so that
+  // drift compares roles of run directories, not their names.
+  std::string attempt_path;
+  json::Value envelope, runtime_manifest;  // sealed
+  std::vector<Requirement> requirements;
+  json::Value harness_support;  // {profileId, adapterId, transport, supportTier, profileDigest?}
+  std::string requested_agent, selected_agent, selected_host = "local-process", routing_reason;
+  std::vector<Instruction> instructions;
+  std::string model, command;
+  std::vector<std::string> args;
+  std::string working_directory, worktree;         // any bytes
+  std::vector<std::string> environment_keys;       // names only
+  std::vector<std::string> credential_references;  // "env:NAME", "file:NAME"
+  json::Value plan;  // the rest of the adapter's plan: transport, framing, stop steps, home files by digest
+  json::Value
+      sandbox;  // {presetId, enforcement, decision, effective{}, unsupportedRules[], warnings[], filesystem?}
+  // null = absent
+  json::Value tools, permissions, resources, budget, workspace_trust, readiness, conversation;
+  std::vector<Origin> origins;
+  std::vector<Finding> blockers, warnings;
+};
+Result<json::Value> build_launch_manifest(const LaunchManifestInput& input);
+Status check_launch_manifest(const json::Value& document);
+Result<std::string> launch_material_digest(const json::Value& document);
+
+struct SectionChange {
+  std::string field;
+  std::string before, after;  // digests of the sections, or "absent"
+};
+// Section by section, in the manifest's order, over material content only: times, attempt ids and run
+// directories never differ.
+std::vector<SectionChange> diff(const json::Value& current, const json::Value& parent);
+
+// ---- text
+// ----------------------------------------------------------------------------------------------------
+
+// Whitespace runs to one space, trimmed, secret shapes replaced, at most 1000 code points.
+std::string sanitize_diagnostic(std::string_view text);
+bool looks_like_secret(std::string_view text);
+
+}  // namespace hitchrail::manifest
