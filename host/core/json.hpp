@@ -86,8 +86,9 @@ struct ParseLimits {
 Result<Value> parse(std::string_view text, Duplicates duplicates, std::string_view what = "document",
                     const ParseLimits& limits = {});
 
-// True when text is one valid JSON value (UTF-8, depth <= 64) without line feeds; no tree is built.
-bool is_valid_line(std::string_view text);
+// True when text is one valid JSON value (UTF-8, depth <= max_depth, itself at most 64) without line feeds;
+// no tree is built.
+bool is_valid_line(std::string_view text, int max_depth = 64);
 
 // Compact, members in their order. `indent` > 0 for people.
 std::string write(const Value& value, int indent = 0);

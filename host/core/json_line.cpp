@@ -32,7 +32,8 @@ bool is_digit(char c) {
 
 class LineChecker {
  public:
-  explicit LineChecker(std::string_view text) : at_(text.data()), end_(text.data() + text.size()) {}
+  LineChecker(std::string_view text, int max_depth)
+      : at_(text.data()), end_(text.data() + text.size()), max_depth_(max_depth) {}
 
   bool run() {
     while (true) {
@@ -86,7 +87,7 @@ class LineChecker {
         case '{':
         case '[': {
           const bool object = at_[-1] == '{';
-          if (depth_ == kMaxDepth) {
+          if (depth_ == max_depth_) {
             return false;
           }
           const std::uint64_t bit = std::uint64_t{1} << depth_++;
@@ -271,14 +272,15 @@ class LineChecker {
 
   const char* at_;
   const char* end_;
+  int max_depth_;
   int depth_ = 0;
   std::uint64_t objects_ = 0;  // bit n: the container at depth n + 1 is an object
 };
 
 }  // namespace
 
-bool is_valid_line(std::string_view text) {
-  return LineChecker(text).run();
+bool is_valid_line(std::string_view text, int max_depth) {
+  return LineChecker(text, std::min(max_depth, kMaxDepth)).run();
 }
 
 }  // namespace hitchrail::json

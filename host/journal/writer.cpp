@@ -1,0 +1,590 @@
+#include <fcntl.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <charconv>
+#include <unordered_map>
+
+#include "core/file.hpp"
+#include "core/ids.hpp"
+#include "journal/format.hpp"
+#include "journal/journal.hpp"
+#include "journal/payload.hpp"
+#include "journal/scan.hpp"
+#include "journal/spill.hpp"
+
+namespace hitchrail::journal {
+namespace {
+
+constexpr const char* new_name = ".journal.new";
+constexpr std::size_t line_overhead = 2048;  // bound of a line without payload and parts
+constexpr std::size_t part_overhead = 128;
+
+Error journal_error(ErrorClass kind, const char* code, const char* operation, std::string detail,
+                    std::string remedy = "") {
+  return Error{kind, code, operation, file_name, std::move(detail), std::move(remedy)};
+}
+
+Status set_range_lock(int fd, short type, std::int64_t start, std::int64_t length) {
+  struct flock range {};
+  range.l_type = type;
+  range.l_whence = SEEK_SET;
+  range.l_start = start;
+  range.l_len = length;
+  if (::fcntl(fd, F_OFD_SETLK, &range) != 0) {
+    return errno_error("lock", file_name, errno);
+  }
+  return {};
+}
+
+Status take_file_lock(int fd) {
+  if (::flock(fd, LOCK_EX | LOCK_NB) != 0) {
+    if (errno == EWOULDBLOCK) {
+      return journal_error(ErrorClass::failed, "journal-locked", "open journal", "another process writes it");
+    }
+    return errno_error("lock", file_name, errno);
+  }
+  return {};
+}
+
+// While this holds, readers take nothing as durable; then only what a commit in flight adds.
+Status announce_writer(int fd) {
+  HR_CHECK(set_range_lock(fd, F_WRLCK, 0, alive_byte));
+  return set_range_lock(fd, F_WRLCK, alive_byte, 1);
+}
+
+void append_member(std::string& out, std::string_view name, std::string_view value) {
+  if (!value.empty()) {
+    out += ",\"";
+    out += name;
+    out += "\":";
+    json::append_quoted(out, value);
+  }
+}
+
+std::string source_text(const Identity& identity, std::string_view provider) {
+  std::string out = ",\"source\":{\"provider\":";
+  json::append_quoted(out, provider);
+  append_member(out, "adapter", identity.adapter);
+  append_member(out, "agent", identity.agent);
+  append_member(out, "model", identity.model);
+  return out + "}";
+}
+
+Result<Identity> parse_identity(std::string_view header) {
+  HR_TRY(value, json::parse(header, json::Duplicates::refuse, file_name));
+  const json::Value& source = value.get("source");
+  Identity identity;
+  identity.attempt_id = value.get("attemptId").as_string();
+  identity.task_id = value.get("taskId").as_string();
+  identity.provider = source.get("provider").as_string();
+  identity.adapter = source.get("adapter").as_string();
+  identity.agent = source.get("agent").as_string();
+  identity.model = source.get("model").as_string();
+  return identity;
+}
+
+}  // namespace
+
+struct Writer::State {
+  Fd file;
+  Fd directory;  // of the attempt
+  Spill spill;
+  Limits limits;
+  Identity identity;
+  const SecretRedactor* redactor = nullptr;
+  Opened opened;
+  Position durable;
+  Hasher hasher;
+  Hash last{};  // of the last line, buffered ones included
+  bool dead = false;
+
+  std::string buffer;  // whole lines not yet written
+  std::uint64_t buffered_events = 0;
+  std::string same_text, source_own, source_system;  // constant members of each event
+  std::string id_prefix;
+  std::uint64_t id_counter = 0;
+  std::int64_t time_ms = -1;
+  std::string time_text;
+
+  // Origins: those read at open and host keys for good, others for two commits (a runner sends no record
+  // again that it committed itself).
+  std::unordered_map<std::string, std::uint64_t> known;
+  std::array<std::unordered_map<std::string, std::uint64_t>, 2> recent;
+
+  Payload payload;
+  std::string key;
+
+  struct Merge {  // adjacent deltas that may still grow
+    Draft draft;  // the first one's, without its views
+    std::int64_t received = 0;
+    std::vector<MergedPart> parts;
+    std::string text, raws, single;  // single: payload of a merge that stayed alone
+    std::uint64_t original_bytes = 0;
+    std::vector<std::string> redacted;
+    Ids ids;
+    Hash hash{};
+  };
+  std::optional<Merge> merge;
+
+  void prepare_constants();
+  [[nodiscard]] const std::uint64_t* find_known() const;
+  void remember(const Origin& origin, std::uint64_t hash);
+  void append_times(std::string& line, std::int64_t received, const std::string& provider_timestamp);
+  void write_line(const Draft& draft, const Ids& ids, std::string_view origin_members,
+                  std::string_view dedupe_key, std::int64_t received,
+                  const std::vector<std::string>& redacted, std::uint64_t original_bytes,
+                  std::string_view payload_bytes, const Hash& payload_hash);
+  void write_single(const Draft& draft, const Ids& ids, std::int64_t received,
+                    const std::vector<std::string>& redacted, std::uint64_t original_bytes,
+                    std::string_view bytes, const Hash& hash);
+  [[nodiscard]] std::uint64_t pending_bytes() const;
+  Status check_room(bool reserve, std::size_t payload_bytes) const;
+  Status append(const Draft& draft, std::int64_t received, bool reserve);
+  Status append_nondeterministic(const Draft& draft, std::uint64_t before, const Hash& now,
+                                 std::int64_t received);
+  [[nodiscard]] bool can_merge(const Draft& draft) const;
+  void add_to_merge(const Draft& draft, std::int64_t received);
+  void flush_merge();
+  Status fail(Error error);
+  Result<Position> commit();
+};
+
+void Writer::State::prepare_constants() {
+  append_member(same_text, "taskId", identity.task_id);
+  append_member(same_text, "runId", identity.attempt_id);
+  append_member(same_text, "attemptId", identity.attempt_id);
+  source_own = source_text(identity, identity.provider);
+  source_system = source_text(identity, "system");
+  id_prefix = random_id("runevt_", 10);
+}
+
+const std::uint64_t* Writer::State::find_known() const {
+  for (const auto* map : {&known, &recent[0], &recent[1]}) {
+    if (const auto found = map->find(key); found != map->end()) {
+      return &found->second;
+    }
+  }
+  return nullptr;
+}
+
+void Writer::State::remember(const Origin& origin, std::uint64_t hash) {
+  (origin.kind == Origin::Kind::host ? known : recent[0]).emplace(key, hash);
+}
+
+void Writer::State::append_times(std::string& line, std::int64_t received,
+                                 const std::string& provider_timestamp) {
+  if (valid_timestamp(provider_timestamp)) {
+    append_member(line, "providerTimestamp", provider_timestamp);
+  }
+  if (received != time_ms) {
+    time_ms = received;
+    time_text = ",\"receivedAt\":\"" + iso8601(received) + '"';
+  }
+  line += time_text;
+}
+
+void Writer::State::write_line(const Draft& draft, const Ids& ids, std::string_view origin_members,
+                               std::string_view dedupe_key, std::int64_t received,
+                               const std::vector<std::string>& redacted, std::uint64_t original_bytes,
+                               std::string_view payload_bytes, const Hash& payload_hash) {
+  std::string& line = buffer;
+  const std::size_t start = line.size();
+  char number[24];
+  const auto decimal = [&number](std::uint64_t value) {
+    return std::string_view(
+        number, static_cast<std::size_t>(std::to_chars(number, number + sizeof number, value).ptr - number));
+  };
+  line += event_prefix;
+  line += decimal(durable.sequence + ++buffered_events);
+  line += ",\"kind\":\"";
+  line += draft.kind;
+  line += "\",\"eventId\":\"";
+  line += id_prefix;
+  // Eight characters of a counter after ten random ones: unique without asking the kernel for each event.
+  static constexpr char letters[] = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz-_";
+  std::uint64_t counter = id_counter++;
+  char suffix[8];
+  for (int i = 7; i >= 0; --i, counter >>= 6) {
+    suffix[i] = letters[counter & 63];
+  }
+  line.append(suffix, sizeof suffix);
+  line += "\",\"origin\":{";
+  line += origin_members;
+  line += "},\"dedupeKey\":";
+  json::append_quoted(line, dedupe_key);
+  line += same_text;
+  append_member(line, "sessionId", ids.session);
+  append_member(line, "turnId", ids.turn);
+  append_member(line, "itemId", ids.item);
+  append_member(line, "providerEventId", ids.provider_event);
+  append_member(line, "parentEventId", ids.parent);
+  append_times(line, received, draft.provider_timestamp);
+  line += draft.system || draft.origin.kind == Origin::Kind::host ? source_system : source_own;
+  line += redacted.empty() ? ",\"redaction\":{\"status\":\"none\",\"fields\":["
+                           : ",\"redaction\":{\"status\":\"redacted\",\"fields\":[";
+  for (std::size_t i = 0; i < redacted.size(); ++i) {
+    line += i == 0 ? "\"" : ",\"";
+    line += redacted[i];
+    line += '"';
+  }
+  line += "],\"originalBytes\":";
+  line += decimal(original_bytes);
+  line += ",\"persistedBytes\":";
+  line += decimal(payload_bytes.size());
+  line += '}';
+  line += payload_mark;
+  line += payload_bytes;
+  line += payload_hash_mark;
+  append_hex(line, payload_hash.data(), payload_hash.size());
+  line += '"';
+  last = close_line(line, start, last, hasher);
+}
+
+void Writer::State::write_single(const Draft& draft, const Ids& ids, std::int64_t received,
+                                 const std::vector<std::string>& redacted, std::uint64_t original_bytes,
+                                 std::string_view bytes, const Hash& hash) {
+  std::string origin;
+  append_origin_members(origin, draft.origin);
+  std::string dedupe;
+  append_dedupe_key(dedupe, draft.origin);
+  write_line(draft, ids, origin, dedupe, received, redacted, original_bytes, bytes, hash);
+}
+
+std::uint64_t Writer::State::pending_bytes() const {
+  if (!merge) {
+    return 0;
+  }
+  return line_overhead + merge->text.size() * 6 + merge->raws.size() + merge->parts.size() * part_overhead;
+}
+
+// Estimates are upper bounds, so that a line accepted here always fits.
+Status Writer::State::check_room(bool reserve, std::size_t payload_bytes) const {
+  const std::uint64_t bytes =
+      durable.size + buffer.size() + pending_bytes() + line_overhead + part_overhead + payload_bytes;
+  const std::uint64_t events = durable.sequence + buffered_events + (merge ? 1 : 0) + 1;
+  const std::uint64_t max_bytes = limits.max_bytes - (reserve ? 0 : limits.reserved_bytes);
+  const std::uint64_t max_events = limits.max_events - (reserve ? 0 : limits.reserved_events);
+  if (bytes > max_bytes || events > max_events) {
+    return journal_error(ErrorClass::failed, "journal-full", "append event",
+                         "the journal has reached its bound of " + std::to_string(limits.max_events) +
+                             " events or " + std::to_string(limits.max_bytes) + " bytes");
+  }
+  return {};
+}
+
+Status Writer::State::append(const Draft& draft, std::int64_t received, bool reserve) {
+  if (dead) {
+    return journal_error(ErrorClass::failed, "journal-writer-dead", "append event",
+                         "an earlier write or sync failed", "open the journal again");
+  }
+  HR_CHECK(build_payload(draft, redactor, payload));
+  key.clear();
+  append_dedupe_key(key, draft.origin);
+  if (key.size() > 240) {
+    return journal_error(ErrorClass::internal, "event-invalid", "append event",
+                         "the origin's key is over 240 bytes");
+  }
+  const bool spilled = payload.bytes.size() > spill_threshold;
+  std::string kept;
+  std::string name;
+  if (spilled) {
+    name = spill_name(identity.attempt_id, draft.kind, key, hasher);
+    kept = spilled_payload(draft, redactor, payload.bytes, name, hasher.of(payload.bytes));
+  }
+  const std::string_view persisted = spilled ? std::string_view(kept) : std::string_view(payload.bytes);
+  payload.hash = hasher.of(persisted);
+  if (const std::uint64_t* before = find_known()) {
+    return *before == short_hash(payload.hash)
+               ? Status{}
+               : append_nondeterministic(draft, *before, payload.hash, received);
+  }
+  const bool merging = !spilled && can_merge(draft);
+  if (!merging) {
+    flush_merge();
+  }
+  HR_CHECK(check_room(reserve, persisted.size()));
+  if (spilled) {
+    if (spill.bytes() + payload.bytes.size() > limits.max_spill_bytes) {
+      return journal_error(ErrorClass::failed, "journal-full", "append event",
+                           "the spilled payloads have reached their bound of " +
+                               std::to_string(limits.max_spill_bytes) + " bytes");
+    }
+    if (auto written = spill.write(name, payload.bytes); written.has_error()) {
+      return fail(std::move(written).error());
+    }
+  }
+  remember(draft.origin, short_hash(payload.hash));
+  if (merging) {
+    add_to_merge(draft, received);
+  } else {
+    write_single(draft, payload.ids, received, payload.redacted, payload.original_bytes, persisted,
+                 payload.hash);
+  }
+  return {};
+}
+
+Status Writer::State::append_nondeterministic(const Draft& draft, std::uint64_t before, const Hash& now,
+                                              std::int64_t received) {
+  std::string fields = "{\"dedupeKey\":";
+  json::append_quoted(fields, key);
+  fields += ",\"kind\":\"" + draft.kind + "\",\"journaledHashPrefix\":\"";
+  append_hex(fields, reinterpret_cast<const unsigned char*>(&before), sizeof before);
+  fields += "\",\"repeatedHashPrefix\":\"";
+  append_hex(fields, now.data(), sizeof before);
+  fields += "\"}";
+  Draft report;
+  report.kind = "adapter-nondeterministic";
+  report.origin.key = "adapter-nondeterministic:" + key;
+  report.summary = "after a restart the adapter made another event of the same input; the first one stays";
+  report.fields_json = fields;
+  return append(report, received, false);
+}
+
+bool Writer::State::can_merge(const Draft& draft) const {
+  return draft.mergeable && draft.origin.kind != Origin::Kind::host && !draft.text.empty() &&
+         draft.summary.empty() && draft.fields_json.empty() && !payload.text.empty() &&
+         (!draft.has_raw || !payload.raw.empty());
+}
+
+void Writer::State::add_to_merge(const Draft& draft, std::int64_t received) {
+  const auto same = [&] {
+    const Merge& m = *merge;
+    return m.draft.kind == draft.kind && m.draft.item_id == draft.item_id &&
+           m.draft.turn_id == draft.turn_id && m.draft.session_id == draft.session_id &&
+           m.draft.parent_event_id == draft.parent_event_id && m.draft.provider_type == draft.provider_type &&
+           m.draft.system == draft.system && m.draft.has_raw == draft.has_raw && m.parts.size() < max_parts &&
+           m.text.size() + payload.text.size() + m.raws.size() + payload.raw.size() + 512 <=
+               spill_threshold / 2;
+  };
+  if (merge && !same()) {
+    flush_merge();
+  }
+  const bool first = !merge.has_value();
+  if (first) {
+    merge.emplace();
+    merge->draft = draft;
+    merge->draft.text = merge->draft.raw = merge->draft.summary = merge->draft.fields_json = {};
+    merge->received = received;
+    merge->ids = payload.ids;
+    merge->single = payload.bytes;
+    merge->hash = payload.hash;
+  } else {
+    if (merge->ids.provider_event != payload.ids.provider_event) {
+      merge->ids.provider_event.clear();
+    }
+    merge->raws += payload.raw.empty() ? "" : ",";
+  }
+  merge->raws += payload.raw;
+  merge->text += payload.text;
+  merge->parts.push_back({draft.origin, payload.text.size(), short_hash(payload.hash), payload.hash});
+  merge->original_bytes += payload.original_bytes;
+  for (std::string& field : payload.redacted) {
+    if (std::find(merge->redacted.begin(), merge->redacted.end(), field) == merge->redacted.end()) {
+      merge->redacted.push_back(std::move(field));
+    }
+  }
+}
+
+void Writer::State::flush_merge() {
+  if (!merge) {
+    return;
+  }
+  Merge joined = std::move(*merge);
+  merge.reset();
+  if (joined.parts.size() == 1) {
+    write_single(joined.draft, joined.ids, joined.received, joined.redacted, joined.original_bytes,
+                 joined.single, joined.hash);
+    return;
+  }
+  Payload built;
+  build_merged_payload(joined.draft.provider_type, joined.text, joined.raws, redactor, built);
+  joined.redacted.insert(joined.redacted.end(), built.redacted.begin(), built.redacted.end());
+  std::string origin = "\"parts\":[";
+  for (const MergedPart& part : joined.parts) {
+    origin += origin.back() == '[' ? "{" : ",{";
+    append_origin_members(origin, part.origin);
+    origin += ",\"length\":" + std::to_string(part.text_bytes) + ",\"hash\":\"";
+    append_hex(origin, part.hash.data(), 8);
+    origin += "\"}";
+  }
+  origin += ']';
+  std::string dedupe;
+  append_dedupe_key(dedupe, joined.parts.front().origin);
+  write_line(joined.draft, joined.ids, origin, dedupe, joined.received, joined.redacted,
+             joined.original_bytes, built.bytes, hasher.of(built.bytes));
+}
+
+// A page that could not be written may be dropped and called clean by the kernel: what is after the last
+// durable byte is given up, and this writer with it.
+Status Writer::State::fail(Error error) {
+  dead = true;
+  if (::ftruncate(file.get(), static_cast<off_t>(durable.size)) != 0) {
+    error.detail += "; cutting the file back failed too";
+  }
+  return error;
+}
+
+Result<Position> Writer::State::commit() {
+  if (dead) {
+    return journal_error(ErrorClass::failed, "journal-writer-dead", "commit",
+                         "an earlier write or sync failed", "open the journal again");
+  }
+  flush_merge();
+  if (buffer.empty()) {
+    return durable;
+  }
+  int (*const sync)(int) = limits.sync != nullptr ? limits.sync : ::fdatasync;
+  if (auto synced = spill.sync(sync); synced.has_error()) {
+    return fail(std::move(synced).error()).error();
+  }
+  const auto start = static_cast<std::int64_t>(durable.size);
+  HR_CHECK(set_range_lock(file.get(), F_WRLCK, start, alive_byte - start));
+  if (auto written = pwrite_all(file.get(), buffer, start); written.has_error()) {
+    return fail(std::move(written).error()).error();
+  }
+  if (sync(file.get()) != 0) {
+    const int number = errno;
+    Error error = errno_error("sync journal", file_name, number);
+    error.code = "journal-sync-failed";
+    error.remedy = "free space or replace the disk; the next writer goes on from what is durable";
+    return fail(std::move(error)).error();
+  }
+  durable.size += buffer.size();
+  durable.sequence += buffered_events;
+  buffer.clear();
+  buffered_events = 0;
+  recent[1] = std::move(recent[0]);
+  recent[0].clear();
+  HR_CHECK(set_range_lock(file.get(), F_UNLCK, 0, alive_byte));
+  return durable;
+}
+
+Writer::Writer(std::unique_ptr<State> state) : state_(std::move(state)) {}
+Writer::Writer(Writer&&) noexcept = default;
+Writer& Writer::operator=(Writer&&) noexcept = default;
+Writer::~Writer() = default;
+
+Result<Writer> Writer::create(int attempt_dirfd, const Identity& identity, const json::Value& header,
+                              const Limits& limits) {
+  auto state = std::make_unique<State>();
+  state->limits = limits;
+  state->identity = identity;
+  HR_TRY(spill, Spill::open(attempt_dirfd));
+  state->spill = std::move(spill);
+  if (::unlinkat(attempt_dirfd, new_name, 0) != 0 && errno != ENOENT) {
+    return errno_error("remove", new_name, errno);
+  }
+  HR_TRY(file, open_at(attempt_dirfd, new_name, O_RDWR | O_CREAT | O_EXCL, 0600));
+  HR_CHECK(take_file_lock(file.get()));
+  HR_CHECK(announce_writer(file.get()));
+  std::string line(header_prefix);
+  line += "\"schemaVersion\":\"run-journal/v1\"";
+  append_member(line, "attemptId", identity.attempt_id);
+  append_member(line, "taskId", identity.task_id);
+  line += source_text(identity, identity.provider);
+  append_member(line, "createdAt", iso8601(unix_millis_now()));
+  if (!header.is_null()) {
+    line += ",\"header\":" + json::write(header);
+  }
+  state->last = close_line(line, 0, Hash{}, state->hasher);
+  if (line.size() > max_line / 2) {
+    ::unlinkat(attempt_dirfd, new_name, 0);
+    return journal_error(ErrorClass::internal, "event-invalid", "create journal", "the header is too large");
+  }
+  // Under another name until it is whole and durable: a journal that is there begins with its header.
+  Status made = pwrite_all(file.get(), line, 0);
+  if (made.has_value() && ::fsync(file.get()) != 0) {
+    made = errno_error("sync journal", new_name, errno);
+  }
+  if (made.has_value() &&
+      ::renameat2(attempt_dirfd, new_name, attempt_dirfd, file_name, RENAME_NOREPLACE) != 0) {
+    made = errno == EEXIST ? Status(journal_error(ErrorClass::failed, "journal-exists", "create journal",
+                                                  "the attempt has a journal already"))
+                           : Status(errno_error("rename", file_name, errno));
+  }
+  if (made.has_error()) {
+    ::unlinkat(attempt_dirfd, new_name, 0);
+    return std::move(made).error();
+  }
+  if (::fsync(attempt_dirfd) != 0) {
+    return errno_error("sync directory", file_name, errno);
+  }
+  HR_CHECK(set_range_lock(file.get(), F_UNLCK, 0, alive_byte));
+  state->file = std::move(file);
+  state->durable = {line.size(), 0};
+  state->opened.position = state->durable;
+  state->prepare_constants();
+  return Writer(std::move(state));
+}
+
+Result<Writer> Writer::open(int attempt_dirfd, std::uint64_t origins_from, const Limits& limits) {
+  auto state = std::make_unique<State>();
+  state->limits = limits;
+  HR_TRY(file, open_journal(attempt_dirfd, O_RDWR));
+  HR_CHECK(take_file_lock(file.get()));
+  HR_CHECK(announce_writer(file.get()));
+  std::vector<Known> origins;
+  HR_TRY(end, scan(file.get(), state->hasher,
+                   [&](const LineView& view, std::string_view text, std::uint64_t offset) -> Status {
+                     if (view.sequence == 0) {
+                       HR_TRY(identity, parse_identity(text));
+                       state->identity = std::move(identity);
+                       return {};
+                     }
+                     const bool host = view.origin.starts_with("{\"host\"");
+                     if ((offset >= origins_from || host) && !line_origins(view, origins)) {
+                       return damaged(view.sequence, offset, "its origin cannot be read");
+                     }
+                     return {};
+                   }));
+  HR_TRY(spill, Spill::open(attempt_dirfd));
+  state->spill = std::move(spill);
+  if (end.torn_bytes > 0 && ::ftruncate(file.get(), static_cast<off_t>(end.size)) != 0) {
+    return errno_error("cut torn tail", file_name, errno);
+  }
+  // Whole lines of a writer that died before its sync are kept, so they must become durable before anyone
+  // relies on them.
+  if (::fsync(file.get()) != 0) {
+    Error error = errno_error("sync journal", file_name, errno);
+    error.code = "journal-sync-failed";
+    return error;
+  }
+  for (Known& origin : origins) {
+    state->known.emplace(std::move(origin.key), origin.hash);
+  }
+  state->opened = {{end.size, end.sequence}, end.torn_bytes > 0, end.torn_bytes};
+  state->durable = state->opened.position;
+  state->last = end.last_hash;
+  HR_CHECK(set_range_lock(file.get(), F_UNLCK, 0, alive_byte));
+  state->file = std::move(file);
+  state->prepare_constants();
+  return Writer(std::move(state));
+}
+
+const Opened& Writer::opened() const {
+  return state_->opened;
+}
+const Identity& Writer::identity() const {
+  return state_->identity;
+}
+void Writer::set_redactor(const SecretRedactor* redactor) {
+  state_->redactor = redactor;
+}
+Status Writer::append(const Draft& draft, std::int64_t received_unix_ms) {
+  return state_->append(draft, received_unix_ms, draft.origin.kind == Origin::Kind::host);
+}
+Result<Position> Writer::commit() {
+  return state_->commit();
+}
+std::string Writer::last_line_hash() const {
+  std::string out = "sha256:";
+  append_hex(out, state_->last.data(), state_->last.size());
+  return out;
+}
+
+}  // namespace hitchrail::journal
