@@ -37,6 +37,10 @@ function(hitchrail_service name)
   target_link_libraries(hitchrail_${name} PUBLIC hitchrail_boost PRIVATE ${ARG_LIBS})
 endfunction()
 
+# Where programs that only other programs start, and adapters, are installed.
+set(HITCHRAIL_PROGRAM_DESTINATION "${CMAKE_INSTALL_LIBEXECDIR}/hitchrail")
+set(HITCHRAIL_PLUGIN_DESTINATION "lib/hitchrail/plugins")
+
 # A program of ours: hitchrail_program(hitchrail-runner SOURCES … DEPENDS core … [LIBS x]).
 function(hitchrail_program name)
   cmake_parse_arguments(ARG "" "" "SOURCES;DEPENDS;LIBS" ${ARGN})
@@ -59,21 +63,28 @@ function(hitchrail_static_program name)
   set_target_properties(${name} PROPERTIES POSITION_INDEPENDENT_CODE OFF)
 endfunction()
 
-# An adapter plugin: one folder, one .so in build/plugins/.
+# An adapter plugin: one folder, one .so in build/plugins/, on the digest list of libraries enabled by default. With TEST it
+# is a test's own: build/test-plugins/, never installed, never on the list.
 function(hitchrail_plugin name)
-  cmake_parse_arguments(ARG "" "" "SOURCES" ${ARGN})
+  cmake_parse_arguments(ARG "TEST" "" "SOURCES" ${ARGN})
   add_library(${name} MODULE ${ARG_SOURCES})
   hitchrail_compile_options(${name})
-  target_compile_options(${name} PRIVATE -fvisibility=hidden -fno-gnu-unique)
+  target_compile_options(${name} PRIVATE -fvisibility=hidden $<$<CXX_COMPILER_ID:GNU>:-fno-gnu-unique>)
   hitchrail_sanitize(${name})
   # One symbol leaves the library: hidden visibility alone lets instances of std templates out.
   set(map "${PROJECT_SOURCE_DIR}/sdk/cmake/hitchrail-adapter.map")
-  target_link_options(${name} PRIVATE "-Wl,--version-script=${map}")
+  target_link_options(${name} PRIVATE "-Wl,--version-script=${map}" -Wl,-z,noexecstack)
   if(NOT HITCHRAIL_FUZZ)  # clang leaves the sanitizer's runtime to the program that loads the library
     target_link_options(${name} PRIVATE -Wl,--no-undefined)
   endif()
-  set_target_properties(${name} PROPERTIES PREFIX "" SKIP_BUILD_RPATH ON
-                        LINK_DEPENDS "${map}" LIBRARY_OUTPUT_DIRECTORY "${CMAKE_BINARY_DIR}/plugins")
+  set_target_properties(${name} PROPERTIES PREFIX "" SKIP_BUILD_RPATH ON LINK_DEPENDS "${map}")
+  if(ARG_TEST)
+    set_target_properties(${name} PROPERTIES LIBRARY_OUTPUT_DIRECTORY "${CMAKE_BINARY_DIR}/test-plugins")
+  else()
+    set_target_properties(${name} PROPERTIES LIBRARY_OUTPUT_DIRECTORY "${CMAKE_BINARY_DIR}/plugins")
+    set_property(GLOBAL APPEND PROPERTY HITCHRAIL_PLUGINS ${name})
+    install(TARGETS ${name} LIBRARY DESTINATION ${HITCHRAIL_PLUGIN_DESTINATION})
+  endif()
 endfunction()
 
 # Unit tests of one service: hitchrail_unit_test(core SOURCES … DEPENDS core) makes and registers unit_core.

@@ -20,31 +20,18 @@
 
 namespace hitchrail::plugins {
 
-// Where pins are kept: the host's database, or a file. One pin per provider id.
+// Where pins are kept: the host's database (store_pins.hpp), or a test's memory. One pin per provider id.
 struct Pin {
   std::string provider;  // provider id
-  std::string digest;    // "sha256:…" of the library; empty for a plugin switched off by `disable`
-  bool enabled = true;
+  std::string path;      // where it was enabled from
+  std::string digest;    // "sha256:…" of the library
+  bool enabled = true;   // false: switched off by `disable`
 };
 class PinStore {
  public:
   virtual ~PinStore() = default;
   virtual Result<std::vector<Pin>> pins() = 0;
   virtual Status put_pin(const Pin& pin) = 0;  // replaces the pin of that provider
-};
-
-// Pins in one JSON file of a state directory (plugin-pins/v1), written atomically. dirfd must outlive the
-// store.
-class FilePinStore : public PinStore {
- public:
-  explicit FilePinStore(int dirfd, std::string name = "plugin-pins.json")
-      : dirfd_(dirfd), name_(std::move(name)) {}
-  Result<std::vector<Pin>> pins() override;
-  Status put_pin(const Pin& pin) override;
-
- private:
-  int dirfd_;
-  std::string name_;
 };
 
 // Folders with *.so files. A folder that holds a `plugins.digests` list (the build makes it; "sha256:…
@@ -54,11 +41,6 @@ struct PluginDirs {
   std::vector<std::string> system;  // trusted to carry a digest list
   std::vector<std::string> user;    // never enabled by default
 };
-// $HITCHRAIL_PLUGIN_PATH is not read here: the CLI decides. The folders of this installation, found from the
-// running program
-// (/proc/self/exe): <prefix>/lib/hitchrail/plugins, or plugins/ beside bin/ in a build tree.
-PluginDirs default_plugin_dirs();
-
 enum class PluginState {
   enabled,   // pinned, and the bytes are those pinned
   disabled,  // never enabled, or switched off

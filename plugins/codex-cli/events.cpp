@@ -1,0 +1,398 @@
+#include "events.hpp"
+
+#include <array>
+#include <span>
+
+namespace hitchrail::codex_cli {
+namespace {
+
+constexpr std::size_t summary_limit = 300;
+
+enum class Use { field, text, status };
+
+// One member of an item: its name there, its name in our payload, and what it is used for.
+struct Member {
+  std::string_view key;
+  std::string_view name;
+  Use use = Use::field;
+};
+
+constexpr std::array text_members{Member{"text", "text", Use::text}};
+constexpr std::array error_members{Member{"message", "text", Use::text}};
+constexpr std::array command_members{Member{"command", "command"}, Member{"aggregated_output", "output"},
+                                     Member{"exit_code", "exitCode"},
+                                     Member{"status", "status", Use::status}};
+constexpr std::array change_members{Member{"changes", "changes"}, Member{"status", "status", Use::status}};
+constexpr std::array mcp_members{Member{"server", "server"},       Member{"tool", "tool"},
+                                 Member{"arguments", "arguments"}, Member{"result", "result"},
+                                 Member{"error", "error"},         Member{"status", "status", Use::status}};
+constexpr std::array search_members{Member{"query", "query"}, Member{"action", "action"}};
+constexpr std::array todo_members{Member{"items", "items"}};
+
+struct ItemRule {
+  std::string_view name;
+  ItemType type;
+  hr_event_kind started;
+  hr_event_kind completed;
+  std::span<const Member> members;
+};
+
+constexpr std::array rules{
+    ItemRule{"command_execution", ItemType::command, HR_EVENT_COMMAND_STARTED, HR_EVENT_COMMAND_COMPLETED,
+             command_members},
+    ItemRule{"agent_message", ItemType::agent_message, HR_EVENT_PROGRESS, HR_EVENT_MESSAGE_ASSISTANT,
+             text_members},
+    ItemRule{"reasoning", ItemType::reasoning, HR_EVENT_PROGRESS, HR_EVENT_REASONING_DELTA, text_members},
+    ItemRule{"file_change", ItemType::file_change, HR_EVENT_PROGRESS, HR_EVENT_FILE_CHANGED, change_members},
+    ItemRule{"mcp_tool_call", ItemType::mcp_tool, HR_EVENT_TOOL_STARTED, HR_EVENT_TOOL_COMPLETED,
+             mcp_members},
+    ItemRule{"web_search", ItemType::web_search, HR_EVENT_TOOL_STARTED, HR_EVENT_TOOL_COMPLETED,
+             search_members},
+    ItemRule{"todo_list", ItemType::todo, HR_EVENT_PROGRESS, HR_EVENT_PROGRESS, todo_members},
+    ItemRule{"error", ItemType::error, HR_EVENT_RUN_ERROR, HR_EVENT_RUN_ERROR, error_members},
+    ItemRule{"collab_tool_call", ItemType::collab, HR_EVENT_TOOL_STARTED, HR_EVENT_TOOL_COMPLETED, {}},
+};
+
+const ItemRule* rule_of(ItemType type) {
+  for (const ItemRule& rule : rules) {
+    if (rule.type == type) {
+      return &rule;
+    }
+  }
+  return nullptr;
+}
+
+void append_field(std::string& fields, std::string_view name, std::string_view json_value) {
+  fields += fields.empty() ? "{" : ",";
+  fields.push_back('"');
+  fields += name;
+  fields += "\":";
+  fields += json_value;
+}
+
+void close_fields(std::string& fields) {
+  if (!fields.empty()) {
+    fields.push_back('}');
+  }
+}
+
+// "Reconnecting... 2/5 (cause)": the attempt's number and how many there will be.
+struct Retry {
+  unsigned attempt = 0;
+  unsigned of = 0;
+};
+
+std::optional<Retry> read_retry(std::string_view message) {
+  constexpr std::string_view lead = "Reconnecting... ";
+  if (!message.starts_with(lead)) {
+    return std::nullopt;
+  }
+  std::array<unsigned, 2> numbers{};
+  std::size_t at = lead.size();
+  for (std::size_t i = 0; i < numbers.size(); ++i) {
+    const std::size_t begin = at;
+    while (at < message.size() && at - begin < 4 && message[at] >= '0' && message[at] <= '9') {
+      numbers[i] = numbers[i] * 10 + static_cast<unsigned>(message[at] - '0');
+      ++at;
+    }
+    const char expected = i == 0 ? '/' : ' ';
+    if (at == begin || at >= message.size() || message[at] != expected) {
+      return std::nullopt;
+    }
+    ++at;
+  }
+  return Retry{numbers[0], numbers[1]};
+}
+
+std::string change_summary(const json::View& changes) {
+  std::string out;
+  int listed = 0;
+  for (json::View::Walker walker(changes); walker.next() && out.size() < summary_limit;) {
+    if (listed++ > 0) {
+      out += ", ";
+    }
+    out += walker.value().get("kind").string() + " " + walker.value().get("path").string();
+  }
+  return cut(out, summary_limit);
+}
+
+std::string item_summary(ItemType type, const json::View& item) {
+  std::string scratch;
+  switch (type) {
+    case ItemType::command:
+      return cut(item.get("command").string(scratch), summary_limit);
+    case ItemType::file_change:
+      return change_summary(item.get("changes"));
+    case ItemType::mcp_tool:
+      return cut(item.get("server").string() + "." + item.get("tool").string(), summary_limit);
+    case ItemType::web_search:
+      return cut("web search: " + item.get("query").string(), summary_limit);
+    default:
+      return {};
+  }
+}
+
+// Whether an object has exactly these members besides "type", each once.
+bool has_only(const json::View& object, std::string_view name) {
+  unsigned types = 0;
+  unsigned named = 0;
+  for (json::View::Walker walker(object); walker.next();) {
+    if (walker.key_is("type")) {
+      ++types;
+    } else if (!name.empty() && walker.key_is(name)) {
+      ++named;
+    } else {
+      return false;
+    }
+  }
+  return types == 1 && named == (name.empty() ? 0u : 1u);
+}
+
+}  // namespace
+
+std::string cut(std::string_view text, std::size_t limit) {
+  if (text.size() <= limit) {
+    return std::string(text);
+  }
+  constexpr std::string_view ellipsis = "\xe2\x80\xa6";
+  std::size_t end = limit > ellipsis.size() ? limit - ellipsis.size() : 0;
+  while (end > 0 && (static_cast<unsigned char>(text[end]) & 0xc0) == 0x80) {
+    --end;
+  }
+  return std::string(text.substr(0, end)).append(ellipsis);
+}
+
+std::string named_kind(std::string_view prefix, std::string_view type) {
+  constexpr std::size_t kind_limit = 120;
+  std::string kind(prefix);
+  bool separated = true;  // a separator stands before the next character
+  for (const char c : type) {
+    if (kind.size() == kind_limit) {
+      break;
+    }
+    const char lower = c >= 'A' && c <= 'Z' ? static_cast<char>(c + ('a' - 'A')) : c;
+    if ((lower >= 'a' && lower <= 'z') || (lower >= '0' && lower <= '9')) {
+      kind.push_back(lower);
+      separated = false;
+    } else if (!separated) {
+      kind.push_back(c == '.' || c == '_' ? c : '-');
+      separated = true;
+    }
+  }
+  while (kind.back() == '.' || kind.back() == '_' || kind.back() == '-') {
+    kind.pop_back();
+  }
+  return kind == prefix.substr(0, prefix.size() - 1) ? kind + ".unnamed" : kind;
+}
+
+std::optional<Usage> read_usage(const json::View& usage) {
+  const auto input = usage.get("input_tokens").count();
+  const auto output = usage.get("output_tokens").count();
+  if (!input || !output) {
+    return std::nullopt;
+  }
+  Usage out;
+  out.input = *input;
+  out.output = *output;
+  out.cached_input = usage.get("cached_input_tokens").count().value_or(0);
+  out.cache_write_input = usage.get("cache_write_input_tokens").count().value_or(0);
+  out.reasoning_output = usage.get("reasoning_output_tokens").count().value_or(0);
+  return out;
+}
+
+void append_usage(std::string& out, const Usage& usage) {
+  out += "{\"inputTokens\":" + std::to_string(usage.input);
+  out += ",\"cachedInputTokens\":" + std::to_string(usage.cached_input);
+  out += ",\"cacheWriteInputTokens\":" + std::to_string(usage.cache_write_input);
+  out += ",\"outputTokens\":" + std::to_string(usage.output);
+  out += ",\"reasoningOutputTokens\":" + std::to_string(usage.reasoning_output);
+  out += ",\"totalTokens\":" + std::to_string(usage.input + usage.output) + "}";
+}
+
+const Mapped& Mapper::map(std::string_view record, bool resumed) {
+  out_.record = RecordType::not_json;
+  out_.item = ItemType::other;
+  out_.phase = Phase::other;
+  out_.kind = HR_EVENT_STREAM_STDOUT;
+  out_.kind_name.clear();
+  out_.provider_type.clear();
+  out_.item_id = out_.text = out_.thread_id = {};
+  out_.summary.clear();
+  out_.fields.clear();
+  out_.raw = true;
+  out_.usage.reset();
+  out_.failed_status = false;
+  if (json::valid(record)) {
+    const json::View object(record);
+    if (object.is_object()) {
+      map_object(object, resumed);
+    }
+  }
+  return out_;
+}
+
+void Mapper::map_object(const json::View& object, bool resumed) {
+  out_.record = RecordType::other;
+  const json::View type = object.get("type");
+  if (!type.is_string()) {
+    out_.kind = HR_EVENT_PROVIDER_UNKNOWN;
+    return;
+  }
+  out_.provider_type = cut(type.string(text_scratch_), 160);
+  const std::string_view name = out_.provider_type;
+  if (name.starts_with("item.") && object.get("item").is_object()) {
+    map_item(object, name.substr(5));
+  } else {
+    map_simple(object, resumed);
+  }
+}
+
+void Mapper::map_simple(const json::View& object, bool resumed) {
+  const std::string_view name = out_.provider_type;
+  if (name == "thread.started") {
+    out_.record = RecordType::thread_started;
+    out_.thread_id = object.get("thread_id").string(thread_scratch_);
+    out_.kind = resumed ? HR_EVENT_CONVERSATION_RESUMED : HR_EVENT_CONVERSATION_STARTED;
+    append_field(out_.fields, "conversationId",
+                 object.get("thread_id").present() ? object.get("thread_id").raw() : "null");
+    close_fields(out_.fields);
+    out_.raw = !has_only(object, "thread_id");
+  } else if (name == "turn.started") {
+    out_.record = RecordType::turn_started;
+    out_.kind = HR_EVENT_PROGRESS;
+    out_.raw = !has_only(object, {});
+  } else if (name == "turn.completed") {
+    out_.record = RecordType::turn_completed;
+    out_.kind = HR_EVENT_PROGRESS;
+    out_.usage = read_usage(object.get("usage"));
+    out_.raw = true;
+  } else if (name == "turn.failed" || name == "error") {
+    map_error(object);
+  } else {
+    out_.kind = HR_EVENT_NAMED;
+    out_.kind_name = named_kind("codex-cli.", name);
+  }
+}
+
+void Mapper::map_error(const json::View& object) {
+  const bool terminal = out_.provider_type == "turn.failed";
+  out_.record = terminal ? RecordType::turn_failed : RecordType::error;
+  out_.kind = HR_EVENT_RUN_ERROR;
+  const json::View message = terminal ? object.get("error").get("message") : object.get("message");
+  out_.text = message.string(text_scratch_);
+  append_field(out_.fields, "terminal", terminal ? "true" : "false");
+  if (const auto retry = read_retry(out_.text); retry && !terminal) {
+    append_field(
+        out_.fields, "retry",
+        "{\"attempt\":" + std::to_string(retry->attempt) + ",\"of\":" + std::to_string(retry->of) + "}");
+  }
+  close_fields(out_.fields);
+  bool known = message.is_string() && has_only(object, terminal ? "error" : "message");
+  if (terminal) {
+    for (json::View::Walker walker(object.get("error")); walker.next();) {
+      known = known && walker.key_is("message");
+    }
+  }
+  out_.raw = !known;
+}
+
+void Mapper::map_item(const json::View& object, std::string_view phase_name) {
+  out_.record = RecordType::item;
+  if (phase_name == "started") {
+    out_.phase = Phase::started;
+  } else if (phase_name == "updated") {
+    out_.phase = Phase::updated;
+  } else if (phase_name == "completed") {
+    out_.phase = Phase::completed;
+  }
+  const json::View item = object.get("item");
+  item_kind(item.get("type"));
+  if (out_.kind == HR_EVENT_NAMED) {
+    out_.item_id = item.get("id").string(id_scratch_);
+    return;
+  }
+  out_.raw = !has_only(object, "item");
+  item_fields(item);
+  out_.summary = item_summary(out_.item, item);
+}
+
+// Sets item, kind and provider_type from the item's type and the phase.
+void Mapper::item_kind(const json::View& type) {
+  const std::string name = cut(type.string(text_scratch_), 100);
+  const ItemRule* rule = nullptr;
+  for (const ItemRule& candidate : rules) {
+    if (candidate.name == name) {
+      rule = &candidate;
+      break;
+    }
+  }
+  if (rule != nullptr) {
+    out_.item = rule->type;
+    if (out_.phase != Phase::other) {
+      out_.kind = out_.phase == Phase::started     ? rule->started
+                  : out_.phase == Phase::completed ? rule->completed
+                                                   : HR_EVENT_PROGRESS;
+      out_.provider_type += "." + name;
+      return;
+    }
+  }
+  out_.kind = HR_EVENT_NAMED;
+  // A known phase says little, an unknown one is the news.
+  out_.kind_name = out_.phase == Phase::other ? named_kind("codex-cli.", out_.provider_type + "." + name)
+                                              : named_kind("codex-cli.item.", name);
+  out_.provider_type += "." + name;
+}
+
+void Mapper::item_fields(const json::View& item) {
+  const ItemRule& rule = *rule_of(out_.item);
+  unsigned seen = 0;  // bit per known member; bit 30 the id, bit 31 the type
+  constexpr unsigned id_bit = 1u << 30;
+  constexpr unsigned type_bit = 1u << 31;
+  if (out_.item == ItemType::web_search) {
+    append_field(out_.fields, "tool", "\"web_search\"");
+  } else if (out_.item == ItemType::error) {
+    append_field(out_.fields, "terminal", "false");
+    append_field(out_.fields, "severity", "\"warning\"");
+  }
+  for (json::View::Walker walker(item); walker.next();) {
+    if (walker.key_is("id") && (seen & id_bit) == 0) {
+      seen |= id_bit;
+      out_.item_id = walker.value().string(id_scratch_);
+      continue;
+    }
+    if (walker.key_is("type") && (seen & type_bit) == 0) {
+      seen |= type_bit;
+      continue;
+    }
+    // The program writes the search's own id as a second "id"; the item's is the first.
+    if (walker.key_is("id") && out_.item == ItemType::web_search &&
+        out_.fields.find("searchId") == std::string::npos) {
+      append_field(out_.fields, "searchId", walker.value().raw());
+      continue;
+    }
+    unsigned index = 0;
+    while (index < rule.members.size() && !walker.key_is(rule.members[index].key)) {
+      ++index;
+    }
+    if (index == rule.members.size() || (seen & (1u << index)) != 0) {
+      out_.raw = true;  // unknown or repeated
+      continue;
+    }
+    seen |= 1u << index;
+    const Member& member = rule.members[index];
+    if (member.use == Use::text) {
+      out_.text = walker.value().string(text_scratch_);
+      out_.raw = out_.raw || !walker.value().is_string();
+    } else {
+      append_field(out_.fields, member.name, walker.value().raw());
+      out_.failed_status =
+          out_.failed_status || (member.use == Use::status && walker.value().equals("failed"));
+    }
+  }
+  close_fields(out_.fields);
+  if ((seen & id_bit) == 0) {
+    out_.raw = true;
+  }
+}
+
+}  // namespace hitchrail::codex_cli
