@@ -48,6 +48,7 @@ class Framer {
   [[nodiscard]] const Record& record() const { return record_; }
   [[nodiscard]] const Dropped& dropped() const { return dropped_; }
   [[nodiscard]] std::uint64_t position() const { return position_; }
+  [[nodiscard]] bool finished() const { return finished_; }  // nothing comes after the record just given
   [[nodiscard]] bool discarding() const { return discarding_; }
   [[nodiscard]] std::uint64_t discard_start() const { return discard_start_; }
 

@@ -54,6 +54,7 @@ std::string encode_state(const SessionState& state) {
   put_text(body, state.conversation_id);
   put_text(body, state.turn_id);
   put_u64(body, state.last_call_id);
+  put_u64(body, state.input_closed ? 1 : 0);
   put_u64(body, state.open_approvals.size());
   for (const auto& id : state.open_approvals) {
     put_text(body, id);
@@ -79,6 +80,7 @@ Result<SessionState> decode_state(std::string_view& snapshot) {
   state.conversation_id = reader.text();
   state.turn_id = reader.text();
   state.last_call_id = reader.u64();
+  state.input_closed = reader.u64() != 0;
   const std::uint64_t approvals = reader.u64();
   for (std::uint64_t i = 0; reader.good && i < approvals; ++i) {
     state.open_approvals.push_back(reader.text());

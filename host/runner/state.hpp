@@ -23,6 +23,7 @@ inline constexpr std::size_t max_open_approvals = 64;
 struct SessionState {
   std::string conversation_id, turn_id;
   std::uint64_t last_call_id = 0;
+  bool input_closed = false;
   std::vector<std::string> open_approvals;
   std::array<std::uint64_t, wire::max_streams> discard_start{};  // by ring index
 };
