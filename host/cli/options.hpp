@@ -1,0 +1,68 @@
+#pragma once
+// What a command line means, as plain values. main.cpp fills these with CLI11; the commands never see the parser.
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace hitchrail::cli {
+
+struct Common {
+  bool json = false;
+  std::vector<std::string> plugin_dirs;   // before the configured ones
+  std::vector<std::string> profile_dirs;  // before the configured ones
+};
+
+struct RunOptions {
+  Common common;
+  std::string agent;
+  std::string worktree = ".";
+  std::string message;
+  bool has_message = false;
+  std::string task_file;
+  std::string sandbox = "workspace";
+  std::string backend;  // empty = the best that proves what the preset requires
+  std::string model;
+  std::string resume;   // attempt id or unique prefix
+  std::vector<std::string> provider_options;  // KEY=VALUE
+  std::string executable;
+  bool trust_owner = false;
+  bool detach = false;
+  bool timings = false;
+  std::uint64_t time_limit_s = 0;
+};
+
+struct RunsOptions {
+  Common common;
+  std::string attempt;
+  std::uint64_t after = 0;
+  bool follow = false;
+  bool kill = false;
+  bool all = false;
+};
+
+struct PluginsOptions {
+  Common common;
+  std::string name;  // provider id or file
+};
+
+struct DoctorOptions {
+  Common common;
+  std::string agent;
+};
+
+int run_command(const RunOptions& options);
+int preview_command(const RunOptions& options);
+int runs_list(const RunsOptions& options);
+int runs_show(const RunsOptions& options);
+int runs_events(const RunsOptions& options);
+int runs_stop(const RunsOptions& options);
+int runs_recover(const RunsOptions& options);
+int plugins_list(const PluginsOptions& options);
+int plugins_show(const PluginsOptions& options);
+int plugins_enable(const PluginsOptions& options);
+int plugins_disable(const PluginsOptions& options);
+int plugins_check(const PluginsOptions& options);
+int doctor_command(const DoctorOptions& options);
+
+}  // namespace hitchrail::cli
