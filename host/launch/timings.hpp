@@ -19,6 +19,7 @@ class Timings {
     stages_.emplace_back(stage, monotonic_nanos() - begin);
     return result;
   }
+  void add(const char* stage, std::int64_t nanos) { stages_.emplace_back(stage, nanos); }
   [[nodiscard]] const std::vector<std::pair<std::string, std::int64_t>>& stages() const { return stages_; }
 
  private:

@@ -1,0 +1,62 @@
+// Admission: one live run per worktree, by the identity of its root and of its own git directory. A lease that stands in the way is
+// looked through: a finished or vanished holder's is released, a dead supervisor's run is finished first, a live one refuses.
+
+#include "attempt/recover.hpp"
+#include "launch/stages.hpp"
+
+namespace hitchrail::launch {
+
+namespace {
+
+// True when the holder no longer stands in the way.
+Result<bool> clear_holder(const Ground& ground, store::Store& store, const store::StateHome& home,
+                          const std::string& holder) {
+  HR_TRY(state, attempt::lease_holder(home.fd(), holder));
+  switch (state) {
+    case attempt::LeaseHolder::live:
+      return false;
+    case attempt::LeaseHolder::needs_recovery: {
+      HR_TRY(finish, open_program(ground.installation, "hitchrail-finish"));
+      HR_TRY(directory, attempt::Directory::open(home.fd(), holder));
+      HR_TRY(recovery, attempt::recover(directory, finish.get()));
+      if (!recovery.status.terminal()) {
+        return false;
+      }
+      break;
+    }
+    case attempt::LeaseHolder::terminal:
+    case attempt::LeaseHolder::gone:
+      break;
+  }
+  HR_CHECK(store.release_worktree(holder));
+  return true;
+}
+
+}  // namespace
+
+Status stage_admission(const Ground& ground, const store::StateHome& home, store::Store& store,
+                       const store::WorktreeLease& lease, const store::AttemptRow& row) {
+  // Each turn removes one dead lease; a worktree cannot have many, so a bound only guards against a fault of ours.
+  for (int turn = 0; turn < 16; ++turn) {
+    Status begun = store.begin_attempt(lease, row);
+    if (begun.has_value()) {
+      return begun;
+    }
+    Error error = std::move(begun).error();
+    const std::string holder = error.object;
+    if (error.kind != ErrorClass::refused || holder.empty()) {
+      return error;
+    }
+    HR_TRY(cleared, clear_holder(ground, store, home, holder));
+    if (!cleared) {
+      if (error.remedy.empty()) {
+        error.remedy = "wait for it, or: hitchrail runs stop " + holder;
+      }
+      return error;
+    }
+  }
+  return Error{ErrorClass::internal, "admission-stuck", "claim the work tree", lease.canonical_path,
+               "leases of ended runs keep coming back", "hitchrail runs recover"};
+}
+
+}  // namespace hitchrail::launch

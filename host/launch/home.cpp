@@ -1,0 +1,116 @@
+#include "launch/home.hpp"
+
+#include <fcntl.h>
+#include <fnmatch.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+
+#include "core/file.hpp"
+
+namespace hitchrail::launch {
+
+namespace {
+
+constexpr std::size_t max_carried_bytes = 256u << 20;
+
+// Opens (making what is missing, 0700) the directory part of a relative path; gives the last component.
+Result<Fd> make_parents(int root, const std::string& path, std::string& leaf) {
+  HR_TRY(current, open_at(root, ".", O_RDONLY | O_DIRECTORY));
+  std::size_t begin = 0;
+  for (std::size_t slash = path.find('/'); slash != std::string::npos; slash = path.find('/', begin)) {
+    const std::string name = path.substr(begin, slash - begin);
+    begin = slash + 1;
+    if (::mkdirat(current.get(), name.c_str(), 0700) != 0 && errno != EEXIST) {
+      return errno_error("make directory in the home", path, errno);
+    }
+    HR_TRY(next, open_at(current.get(), name, O_RDONLY | O_DIRECTORY));
+    current = std::move(next);
+  }
+  leaf = path.substr(begin);
+  return current;
+}
+
+Status write_home_file(int home, const std::string& path, std::string_view bytes) {
+  std::string leaf;
+  HR_TRY(directory, make_parents(home, path, leaf));
+  HR_TRY(file, open_at(directory.get(), leaf, O_WRONLY | O_CREAT | O_EXCL, 0600));
+  return write_all(file.get(), bytes);
+}
+
+Status carry_file(int from, const std::string& name, int home, const std::string& path) {
+  HR_TRY(bytes, read_file_at(from, name, max_carried_bytes));
+  return write_home_file(home, path, bytes);
+}
+
+// Copies every file that matches `pattern` (components; "*" and "?" inside one) and whose name holds the conversation's id: a resume
+// takes only that conversation's own session.
+Status carry_matches(int directory, const std::string& pattern, const std::string& prefix,
+                     const std::string& conversation, int home) {
+  const auto slash = pattern.find('/');
+  const std::string component = pattern.substr(0, slash);
+  HR_TRY(names, list_directory(directory));
+  for (const auto& name : names) {
+    if (::fnmatch(component.c_str(), name.c_str(), FNM_PERIOD) != 0) {
+      continue;
+    }
+    struct stat status {};
+    if (::fstatat(directory, name.c_str(), &status, AT_SYMLINK_NOFOLLOW) != 0) {
+      continue;
+    }
+    const std::string path = prefix.empty() ? name : prefix + "/" + name;
+    if (slash == std::string::npos) {
+      if (S_ISREG(status.st_mode) && name.find(conversation) != std::string::npos) {
+        HR_CHECK(carry_file(directory, name, home, path));
+      }
+    } else if (S_ISDIR(status.st_mode)) {
+      HR_TRY(next, open_at(directory, name, O_RDONLY | O_DIRECTORY));
+      HR_CHECK(carry_matches(next.get(), pattern.substr(slash + 1), path, conversation, home));
+    }
+  }
+  return {};
+}
+
+}  // namespace
+
+Status fill_home(int home_dirfd, const PlanStage& plan, const BoundaryStage& boundary, const ProfileStage& profile,
+                 const WorktreeStage& worktree) {
+  if (worktree.resumed) {
+    for (const auto& file : plan.planned.plan.file_streams) {
+      if (file.carry) {
+        HR_CHECK(carry_matches(worktree.resumed->home.get(), file.pattern, "", worktree.resumed->conversation_id,
+                               home_dirfd));
+      }
+    }
+  }
+  for (const auto& file : plan.planned.plan.home_files) {
+    HR_CHECK(write_home_file(home_dirfd, file.path, file.bytes));
+  }
+  if (boundary.login_file) {
+    HR_CHECK(write_home_file(home_dirfd, profile.profile.login_file->home_path, ""));
+  }
+  return {};
+}
+
+Status give_tree(int dirfd, std::uint32_t uid, std::uint32_t gid) {
+  if (::fchown(dirfd, uid, gid) != 0) {
+    return errno_error("give to the run's user", "run directory", errno);
+  }
+  HR_TRY(names, list_directory(dirfd));
+  for (const auto& name : names) {
+    struct stat status {};
+    if (::fstatat(dirfd, name.c_str(), &status, AT_SYMLINK_NOFOLLOW) != 0) {
+      return errno_error("look at", name, errno);
+    }
+    if (S_ISDIR(status.st_mode)) {
+      HR_TRY(next, open_at(dirfd, name, O_RDONLY | O_DIRECTORY));
+      HR_CHECK(give_tree(next.get(), uid, gid));
+    } else if (::fchownat(dirfd, name.c_str(), uid, gid, AT_SYMLINK_NOFOLLOW) != 0) {
+      return errno_error("give to the run's user", name, errno);
+    }
+  }
+  return {};
+}
+
+}  // namespace hitchrail::launch

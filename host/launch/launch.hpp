@@ -1,0 +1,63 @@
+#pragma once
+// The road: the one way to start a harness. A list of stages, each from immutable values to the next; preview() is the same
+// list stopped before the first stage that changes anything.
+//
+//   profile → program → probe → worktree → boundary → task → plan → manifest → admission | attempt → spawn
+//
+// The boundary is compiled before the adapter's plan, for the plan is told the paths as the harness will see them and whether
+// the provider's own sandbox is delegated; the plan adds names and files to what was compiled, never a grant.
+//
+// Promises: nothing is written before `attempt` (the memo of executable hashes and probes in the state home excepted, and never by
+// preview); a refusal is an Error with code, field and remedy; no provider program runs outside a boundary. Does not do yet: fork,
+// `run --manifest`, readiness overrides, budgets, queues.
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "core/json.hpp"
+#include "core/result.hpp"
+#include "launch/installation.hpp"
+#include "launch/timings.hpp"
+
+namespace hitchrail::launch {
+
+struct Request {
+  ExtraDirs dirs;
+  std::string agent;
+  std::string worktree = ".";
+  std::string message;
+  std::string sandbox = "workspace";
+  std::string backend;     // "", "native", "landlock"
+  std::string model;
+  std::string resume;      // attempt id or unique prefix; same worktree only
+  std::string executable;  // instead of the profile's command
+  std::vector<std::pair<std::string, std::string>> provider_options;
+  bool trust_owner = false;
+  std::uint64_t time_limit_s = 0;
+};
+
+struct Preview {
+  json::Value runtime_manifest;
+  json::Value task_envelope;
+  json::Value launch_manifest;
+  std::string request_text;  // what the provider would be told
+  Timings timings;
+};
+// Blockers of policy are in launch_manifest.enforcement.blockers; everything else that would stop a run is the Error.
+Result<Preview> preview(const Request& request);
+
+struct Started {
+  std::string attempt_id;
+  json::Value launch_manifest;
+  Timings timings;
+};
+// Returns when the harness has been exec'd (or refused). The run then lives without the caller.
+Result<Started> start(const Request& request);
+
+// The first blocker of a launch manifest as an Error; success when it is enforceable.
+Status enforceable(const json::Value& launch_manifest);
+
+}  // namespace hitchrail::launch

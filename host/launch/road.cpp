@@ -1,0 +1,79 @@
+#include "launch/launch.hpp"
+#include "launch/stages.hpp"
+
+namespace hitchrail::launch {
+
+Result<Ground> survey(const Request& request, bool may_write) {
+  Ground ground;
+  HR_TRY(installation, find_installation(request.dirs));
+  ground.installation = std::move(installation);
+  HR_TRY(path, store::state_home_path());
+  ground.state_path = path;
+  ground.may_write = may_write;
+  auto home = store::StateHome::open(store::Access::read);
+  if (home.has_value()) {
+    ground.home = std::move(home).value();
+  } else if (home.error().code != "state-directory-absent") {
+    return std::move(home).error();
+  }
+  ground.machine = boundary::probe_machine();
+  return ground;
+}
+
+Result<Prepared> prepare(const Ground& ground, const Request& request, Timings& timings) {
+  HR_CHECK(manifest::check_task_message(request.message));
+  HR_TRY(profile, timings.measure("profile", [&] { return stage_profile(ground, request); }));
+  HR_TRY(program, timings.measure("program", [&] { return stage_program(ground, request, profile); }));
+  HR_TRY(planner, timings.measure("planner", [&] { return start_planner(ground, profile); }));
+  HR_TRY(probe, timings.measure("probe", [&] { return stage_probe(ground, profile, program, planner); }));
+  HR_TRY(worktree, timings.measure("worktree", [&] { return stage_worktree(ground, request, profile); }));
+  HR_TRY(boundary,
+         timings.measure("boundary", [&] { return stage_boundary(ground, request, profile, program, worktree); }));
+  HR_TRY(task, timings.measure("task", [&] {
+    return stage_task(ground, request, profile, probe, worktree, boundary, planner);
+  }));
+  HR_TRY(plan, timings.measure("plan", [&] {
+    return stage_plan(ground, request, profile, program, probe, worktree, boundary, task, planner);
+  }));
+  HR_TRY(manifest, timings.measure("manifest", [&] {
+    return stage_manifest(ground, request, profile, program, probe, worktree, boundary, task, plan);
+  }));
+  return Prepared{std::move(profile),  std::move(program), std::move(probe), std::move(worktree),
+                  std::move(boundary), std::move(task),    std::move(plan),  std::move(manifest)};
+}
+
+Result<Preview> preview(const Request& request) {
+  Preview preview;
+  HR_TRY(ground, preview.timings.measure("survey", [&] { return survey(request, false); }));
+  HR_TRY(prepared, prepare(ground, request, preview.timings));
+  preview.runtime_manifest = std::move(prepared.probe.runtime_manifest);
+  preview.task_envelope = std::move(prepared.task.envelope);
+  preview.launch_manifest = std::move(prepared.manifest.manifest);
+  preview.request_text = std::move(prepared.task.request_text);
+  return preview;
+}
+
+Result<Started> start(const Request& request) {
+  Timings timings;
+  HR_TRY(ground, timings.measure("survey", [&] { return survey(request, true); }));
+  HR_TRY(prepared, prepare(ground, request, timings));
+  HR_CHECK(enforceable(prepared.manifest.manifest));
+  return stage_attempt(ground, request, prepared, timings);
+}
+
+Status enforceable(const json::Value& launch_manifest) {
+  const json::Value& enforcement = launch_manifest.get("enforcement");
+  if (enforcement.get("enforceable").as_bool()) {
+    return {};
+  }
+  const auto& blockers = enforcement.get("blockers").items();
+  if (blockers.empty()) {
+    return Error{ErrorClass::internal, "manifest-not-enforceable", "check the launch manifest", "enforcement",
+                 "not enforceable without a blocker", ""};
+  }
+  const json::Value& first = blockers.front();
+  return Error{ErrorClass::refused, first.get("code").as_string(), "launch", first.get("field").as_string(),
+               first.get("detail").as_string(), first.get("remediation").as_string()};
+}
+
+}  // namespace hitchrail::launch

@@ -1,0 +1,51 @@
+// Stage `task`: the task envelope, and the request text the adapter renders from it. Changes nothing.
+
+#include "attempt/attempt.hpp"
+#include "core/canonical.hpp"
+#include "core/ids.hpp"
+#include "launch/stages.hpp"
+
+namespace hitchrail::launch {
+
+Result<TaskStage> stage_task(const Ground&, const Request& request, const ProfileStage& profile,
+                             const ProbeStage& probe, const WorktreeStage& worktree, const BoundaryStage& boundary,
+                             plugins::Planner& planner) {
+  TaskStage stage;
+  stage.attempt_id = attempt::new_attempt_id();
+  stage.task_id = "task_" + sha256_hex(request.message).substr(0, 16);
+  stage.created_unix_ms = unix_millis_now();
+
+  manifest::TaskEnvelopeInput input;
+  input.task_id = stage.task_id;
+  input.message = request.message;
+  input.attempt_id = stage.attempt_id;
+  input.created_at_ms = stage.created_unix_ms;
+  const std::string& root = worktree.worktree.root;
+  input.workspace_id = "workspace_" + sha256_hex(root).substr(0, 16);
+  input.worktree_id = "worktree_" + sha256_hex(worktree.worktree.identity()).substr(0, 16);
+  input.repo = worktree.worktree.common_dir;
+  input.branch = worktree.baseline.branch;
+  input.resolved_base_commit = worktree.baseline.head.oid;
+  input.worktree_path = root;
+  input.baseline = workspace::baseline_json(worktree.baseline);
+  input.network = boundary.compiled.network == boundary::Network::host;
+  input.runtime_manifest = probe.runtime_manifest;
+  if (worktree.resumed) {
+    json::Value conversation = json::Value::object();
+    conversation.set("mode", "resume");
+    conversation.set("sourceAttemptId", worktree.resumed->attempt_id);
+    conversation.set("conversationId", worktree.resumed->conversation_id);
+    input.conversation = std::move(conversation);
+  }
+  HR_TRY(envelope, manifest::build_task_envelope(input));
+  stage.envelope = std::move(envelope);
+  HR_TRY(text, planner.render(json::write(stage.envelope), worktree.resumed ? 1 : 0));
+  if (text.empty()) {
+    return Error{ErrorClass::failed, "adapter-plan-invalid", "render the task", profile.plugin.elf.provider_id,
+                 "the adapter rendered an empty request", ""};
+  }
+  stage.request_text = std::move(text);
+  return stage;
+}
+
+}  // namespace hitchrail::launch

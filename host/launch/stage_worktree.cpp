@@ -1,0 +1,76 @@
+// Stage `worktree`: the operator's repository, its state by git in the inspector boundary, and the conversation that a resume goes
+// on with. Changes nothing.
+
+#include <fcntl.h>
+
+#include "attempt/attempt.hpp"
+#include "core/file.hpp"
+#include "launch/stages.hpp"
+#include "workspace/inspector.hpp"
+
+namespace hitchrail::launch {
+
+namespace {
+
+Error resume_error(const std::string& code, const std::string& attempt, std::string detail, std::string remedy) {
+  return Error{ErrorClass::refused, code, "resume", attempt, std::move(detail), std::move(remedy)};
+}
+
+Result<Resumed> find_conversation(const Ground& ground, const Request& request, const ProfileStage& profile,
+                                  const workspace::Worktree& worktree) {
+  if (!ground.home) {
+    return resume_error("attempt-not-found", request.resume, "there are no runs yet", "hitchrail runs list");
+  }
+  HR_TRY(directory, attempt::Directory::open(ground.home->fd(), request.resume));
+  HR_TRY(status, attempt::status(directory));
+  if (!status.terminal()) {
+    return resume_error("resume-not-ended", directory.id(),
+                        std::string("that run is ") + attempt::state_name(status.state),
+                        status.live() ? "hitchrail runs stop " + directory.id() : "hitchrail runs recover " + directory.id());
+  }
+  const json::Value& header = directory.header();
+  if (header.get("adapter").as_string() != profile.plugin.elf.provider_id) {
+    return resume_error("resume-other-adapter", directory.id(),
+                        "that run used the adapter " + header.get("adapter").as_string(), "use the same --agent");
+  }
+  if (header.get("worktreeIdentity").as_string() != worktree.identity()) {
+    return resume_error("resume-other-worktree", directory.id(), "that conversation belongs to another work tree",
+                        "run it with --worktree of that run (hitchrail runs show " + directory.id() + ")");
+  }
+  HR_TRY(completion, attempt::completion(directory));
+  const json::Value& continuation = completion.get("continuation");
+  Resumed resumed;
+  resumed.attempt_id = directory.id();
+  resumed.conversation_id = continuation.get("reference").as_string();
+  if (resumed.conversation_id.empty()) {
+    return resume_error("resume-no-conversation", directory.id(), "that run left no conversation to continue",
+                        "start a new run");
+  }
+  HR_TRY(home, open_at(directory.fd(), "home", O_RDONLY | O_DIRECTORY));
+  resumed.home = std::move(home);
+  return resumed;
+}
+
+}  // namespace
+
+Result<WorktreeStage> stage_worktree(const Ground& ground, const Request& request, const ProfileStage& profile) {
+  workspace::OpenOptions options;
+  options.trust_foreign_owner = request.trust_owner;
+  options.keep_apart = {ground.state_path, ground.installation.config_dir, ground.installation.program_dir};
+  for (const auto* dirs : {&ground.installation.plugin_dirs, &ground.installation.profile_dirs}) {
+    options.keep_apart.insert(options.keep_apart.end(), dirs->begin(), dirs->end());
+  }
+  std::erase(options.keep_apart, "");
+  WorktreeStage stage;
+  HR_TRY(worktree, workspace::open_worktree(request.worktree, options));
+  stage.worktree = std::move(worktree);
+  HR_TRY(baseline, workspace::capture_baseline(stage.worktree, workspace::inspector_git(ground.machine)));
+  stage.baseline = std::move(baseline);
+  if (!request.resume.empty()) {
+    HR_TRY(resumed, find_conversation(ground, request, profile, stage.worktree));
+    stage.resumed = std::move(resumed);
+  }
+  return stage;
+}
+
+}  // namespace hitchrail::launch

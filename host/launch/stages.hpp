@@ -1,0 +1,131 @@
+#pragma once
+// The stages of the road, and what each hands to the next. Internal to launch/ (doctor uses profile, program and probe).
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "attempt/spawn.hpp"
+#include "boundary/boundary.hpp"
+#include "launch/installation.hpp"
+#include "launch/launch.hpp"
+#include "manifest/manifest.hpp"
+#include "plugins/planner.hpp"
+#include "plugins/plugins.hpp"
+#include "profiles/profiles.hpp"
+#include "store/state_home.hpp"
+#include "store/store.hpp"
+#include "workspace/workspace.hpp"
+
+namespace hitchrail::launch {
+
+// What every stage may look at: the installation, the machine, and the state home when there is one. The state home is opened for
+// reading only; `attempt` makes it or opens it for writing, so that a refusal leaves nothing behind.
+struct Ground {
+  Installation installation;
+  boundary::Machine machine;
+  std::optional<store::StateHome> home;  // absent in a preview before the first run
+  std::string state_path;                // where it is or would be
+  bool may_write = false;                // start(), not preview()
+};
+Result<Ground> survey(const Request& request, bool may_write);
+
+struct ProfileStage {
+  profiles::SupportProfile profile;
+  plugins::SealedPlugin plugin;
+};
+Result<ProfileStage> stage_profile(const Ground& ground, const Request& request);
+
+struct ProgramStage {
+  boundary::Executable executable;
+  std::string found_as;                   // what the profile's command led to, before the launcher rule
+  std::string sha256;                     // hex, of the content
+  std::vector<boundary::Root> packages;   // the executable and its package
+};
+Result<ProgramStage> stage_program(const Ground& ground, const Request& request, const ProfileStage& profile);
+
+struct ProbeStage {
+  json::Value runtime_manifest;
+  bool from_memo = false;
+};
+Result<ProbeStage> stage_probe(const Ground& ground, const ProfileStage& profile, const ProgramStage& program,
+                               plugins::Planner& planner);
+Result<plugins::Planner> start_planner(const Ground& ground, const ProfileStage& profile);
+
+struct Resumed {  // of `--resume`
+  std::string attempt_id;
+  std::string conversation_id;
+  Fd home;  // the earlier conversation's home
+};
+struct WorktreeStage {
+  workspace::Worktree worktree;
+  workspace::Baseline baseline;
+  std::optional<Resumed> resumed;
+};
+Result<WorktreeStage> stage_worktree(const Ground& ground, const Request& request, const ProfileStage& profile);
+
+struct BoundaryStage {
+  boundary::Preset preset;
+  boundary::Compiled compiled;
+  std::optional<std::string> login_file;  // host path of the provider's login file, when it is there
+  std::vector<std::string> absent_paths;
+};
+Result<boundary::Preset> find_preset(const Installation& installation, const std::string& name);
+Result<BoundaryStage> stage_boundary(const Ground& ground, const Request& request, const ProfileStage& profile,
+                                     const ProgramStage& program, const WorktreeStage& worktree);
+
+struct TaskStage {
+  std::string attempt_id;
+  std::string task_id;
+  std::int64_t created_unix_ms = 0;
+  json::Value envelope;
+  std::string request_text;
+};
+Result<TaskStage> stage_task(const Ground& ground, const Request& request, const ProfileStage& profile,
+                             const ProbeStage& probe, const WorktreeStage& worktree, const BoundaryStage& boundary,
+                             plugins::Planner& planner);
+
+// Run directories as they will be called; they do not exist yet, identities are empty.
+boundary::RunDirectories planned_directories(const Ground& ground, const std::string& attempt_id);
+
+struct PlanStage {
+  plugins::PlannedLaunch planned;
+  std::vector<std::pair<std::string, std::string>> environment;  // without secrets
+  std::vector<std::string> secret_names;                         // environment names whose values are secret
+  std::vector<attempt::Secret> secrets;                          // values; never in a document
+  boundary::Command command;
+};
+Result<PlanStage> stage_plan(const Ground& ground, const Request& request, const ProfileStage& profile,
+                             const ProgramStage& program, const ProbeStage& probe, const WorktreeStage& worktree,
+                             const BoundaryStage& boundary, const TaskStage& task, plugins::Planner& planner);
+
+struct ManifestStage {
+  json::Value manifest;
+};
+Result<ManifestStage> stage_manifest(const Ground& ground, const Request& request, const ProfileStage& profile, const ProgramStage& program,
+                                     const ProbeStage& probe, const WorktreeStage& worktree,
+                                     const BoundaryStage& boundary, const TaskStage& task, const PlanStage& plan);
+
+// Everything before the first change, in order.
+struct Prepared {
+  ProfileStage profile;
+  ProgramStage program;
+  ProbeStage probe;
+  WorktreeStage worktree;
+  BoundaryStage boundary;
+  TaskStage task;
+  PlanStage plan;
+  ManifestStage manifest;
+};
+Result<Prepared> prepare(const Ground& ground, const Request& request, Timings& timings);
+
+// Lease and attempt row, or the refusal that names the run in the way.
+Status stage_admission(const Ground& ground, const store::StateHome& home, store::Store& store,
+                       const store::WorktreeLease& lease, const store::AttemptRow& row);
+// The run-private git directory below the attempt directory.
+Status fill_git(const Ground& ground, Prepared& prepared, int attempt_dirfd);
+// Memo of what program and probe found; failure costs time only.
+void remember_stages(const store::StateHome& home, const Prepared& prepared);
+Result<Started> stage_attempt(const Ground& ground, const Request& request, Prepared& prepared, Timings& timings);
+
+}  // namespace hitchrail::launch
