@@ -42,6 +42,7 @@ struct ProgramStage {
   std::string sha256;                     // hex, of the content
   std::vector<boundary::Root> packages;   // the executable and its package
 };
+void remember_program(const store::StateHome& home, const ProgramStage& program);
 Result<ProgramStage> stage_program(const Ground& ground, const Request& request, const ProfileStage& profile);
 
 struct ProbeStage {
@@ -51,6 +52,8 @@ struct ProbeStage {
 Result<ProbeStage> stage_probe(const Ground& ground, const ProfileStage& profile, const ProgramStage& program,
                                plugins::Planner& planner);
 Result<plugins::Planner> start_planner(const Ground& ground, const ProfileStage& profile);
+
+void add_host_capabilities(manifest::RuntimeManifestInput& input);
 
 struct Resumed {  // of `--resume`
   std::string attempt_id;
