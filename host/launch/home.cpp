@@ -88,7 +88,7 @@ Status fill_home(int home_dirfd, const PlanStage& plan, const BoundaryStage& bou
     HR_CHECK(write_home_file(home_dirfd, file.path, file.bytes));
   }
   if (boundary.login_file) {
-    HR_CHECK(write_home_file(home_dirfd, profile.profile.login_file->home_path, ""));
+    HR_CHECK(write_home_file(home_dirfd, profile.profile.login_home_path, ""));
   }
   return {};
 }

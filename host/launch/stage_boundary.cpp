@@ -2,6 +2,8 @@
 
 #include <sys/stat.h>
 
+#include <cstdlib>
+
 #include "launch/stages.hpp"
 
 namespace hitchrail::launch {
@@ -22,29 +24,29 @@ Result<boundary::Backend> chosen_backend(const Request& request) {
                "the backends are native and landlock", "leave --backend out"};
 }
 
-// The operator's login file, resolved through links of their own making ("~/.codex" is often one).
-Result<std::optional<std::string>> find_login(const ProfileStage& profile) {
-  const auto& login = profile.profile.login_file;
-  if (!login) {
-    return std::optional<std::string>{};
-  }
-  std::string path = login->source;
-  if (path.rfind("~/", 0) == 0) {
-    const std::string home = home_directory();
-    if (home.empty()) {
+// The login file to bind in alone. A run that brings its credential in the environment, or talks to a provider of the operator's own,
+// needs none; any other without a login is refused here, for the provider would only say so after minutes.
+Result<std::optional<std::string>> find_login(const Request& request, const ProfileStage& profile) {
+  auto variable = [](std::string_view name) -> std::optional<std::string> {
+    const char* value = std::getenv(std::string(name).c_str());
+    return value != nullptr ? std::optional<std::string>(value) : std::nullopt;
+  };
+  auto login = profiles::find_login_file(profile.profile, variable);
+  if (login.has_value()) {
+    if (!login.value()) {
       return std::optional<std::string>{};
     }
-    path = home + path.substr(1);
+    HR_TRY(root, boundary::resolve_trusted(login.value()->path));
+    return std::optional<std::string>{root.path};
   }
-  struct stat status {};
-  if (::stat(path.c_str(), &status) != 0) {
+  bool other = !request.provider_options.empty();
+  for (const auto& key : profile.profile.credential_allowlist) {
+    other = other || variable(key).value_or("") != "";
+  }
+  if (other) {
     return std::optional<std::string>{};
   }
-  HR_TRY(root, boundary::resolve_trusted(path));
-  if (root.directory || !S_ISREG(status.st_mode)) {
-    return Error{ErrorClass::refused, "login-file-unsafe", "read the login", path, "it is not a regular file", ""};
-  }
-  return std::optional<std::string>{root.path};
+  return login.error();
 }
 
 }  // namespace
@@ -55,20 +57,25 @@ Result<BoundaryStage> stage_boundary(const Ground& ground, const Request& reques
   HR_TRY(preset, find_preset(ground.installation, request.sandbox));
   stage.preset = std::move(preset);
   HR_TRY(backend, chosen_backend(request));
-  HR_TRY(login, find_login(profile));
+  HR_TRY(login, find_login(request, profile));
   stage.login_file = std::move(login);
 
   boundary::Roots roots;
   HR_TRY(writable, boundary::inspect_writable_root(worktree.worktree.root));
   roots.worktree = std::move(writable);
-  HR_TRY(objects, boundary::resolve_root(worktree.worktree.common_dir + "/objects"));
+  HR_TRY(objects, boundary::resolve_root(worktree.worktree.object_stores.front()));
   roots.git_objects = std::move(objects);
+  // Alternates of the repository's own object store, checked when it was opened.
+  for (std::size_t i = 1; i < worktree.worktree.object_stores.size(); ++i) {
+    HR_TRY(store, boundary::resolve_root(worktree.worktree.object_stores[i]));
+    roots.read.push_back(std::move(store));
+  }
   roots.packages = program.packages;
   roots.operator_home = home_directory();
   roots.host_private = {ground.state_path, ground.installation.config_dir};
   if (stage.login_file) {
     HR_TRY(source, boundary::resolve_root(*stage.login_file, false));
-    roots.credentials.push_back({std::move(source), profile.profile.login_file->home_path});
+    roots.credentials.push_back({std::move(source), profile.profile.login_home_path});
     roots.host_private.push_back(*stage.login_file);
   }
   roots.host_installed = {ground.installation.program_dir};

@@ -85,7 +85,7 @@ json::Value support_json(const profiles::SupportProfile& profile) {
   value.set("profileId", profile.id);
   value.set("adapterId", profile.adapter_id);
   value.set("transport", profile.transport);
-  value.set("supportTier", profile.support_tier);
+  value.set("supportTier", profiles::to_string(profile.tier));
   value.set("configurationDigest", profile.configuration_digest);
   return value;
 }
@@ -145,7 +145,7 @@ Result<ManifestStage> stage_manifest(const Ground& ground, const Request& reques
     input.credential_references.push_back("env:" + name);
   }
   if (boundary.login_file) {
-    input.credential_references.push_back("file:" + profile.profile.login_file->home_path);
+    input.credential_references.push_back("file:" + profile.profile.login_home_path);
   }
   input.plan = plan_json(plan.planned.plan);
   input.sandbox = sandbox_json(boundary, plan);
@@ -154,7 +154,7 @@ Result<ManifestStage> stage_manifest(const Ground& ground, const Request& reques
   }
   input.origins = {{"runtime.command", "agent-profile", profile.profile.id, 200},
                    {"sandbox.presetId", "run", "operator", 300},
-                   {"runtime.args", "provider", profile.plugin.elf.provider_id, 100}};
+                   {"runtime.args", "provider", profile.plugin.elf.note.provider_id, 100}};
   add_findings(input, boundary);
   ManifestStage stage;
   HR_TRY(manifest, manifest::build_launch_manifest(input));

@@ -145,6 +145,9 @@ Result<PlanStage> stage_plan(const Ground& ground, const Request& request, const
   for (const auto& [name, value] : inside.environment) {
     environment.plain[name] = value;
   }
+  for (const auto& [name, value] : git_identity(worktree.worktree)) {
+    environment.plain[name] = value;
+  }
   for (const auto& entry : stage.planned.plan.env) {
     HR_CHECK(add_entry(environment, entry, profile.profile, inside.home));
   }

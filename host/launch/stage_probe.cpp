@@ -68,7 +68,7 @@ Result<json::Value> run_probe(const Ground& ground, const ProfileStage& profile,
   std::optional<std::string> result = std::move(reply.result_json);
   for (std::size_t next = 0; next < steps.size(); ++next) {
     if (next >= max_steps) {
-      return Error{ErrorClass::failed, "adapter-plan-invalid", "probe", profile.plugin.elf.provider_id,
+      return Error{ErrorClass::failed, "adapter-plan-invalid", "probe", profile.plugin.elf.note.provider_id,
                    "the adapter asks for more than 16 steps", ""};
     }
     HR_TRY(outcome, run_step(boundary, program, steps[next]));
@@ -81,26 +81,14 @@ Result<json::Value> run_probe(const Ground& ground, const ProfileStage& profile,
     }
   }
   if (!result) {
-    return Error{ErrorClass::failed, "adapter-hook-failed", "probe", profile.plugin.elf.provider_id,
+    return Error{ErrorClass::failed, "adapter-hook-failed", "probe", profile.plugin.elf.note.provider_id,
                  "the adapter gave no probe result", ""};
   }
   return json::parse(*result, json::Duplicates::refuse, "probe result");
 }
 
 Status check_version(const ProfileStage& profile, const json::Value& manifest) {
-  const auto& tested = profile.profile.tested_versions;
-  const std::string& version = manifest.get("providerVersion").as_string();
-  for (const auto& one : tested) {
-    if (one == version) {
-      return {};
-    }
-  }
-  if (tested.empty()) {
-    return {};
-  }
-  return Error{ErrorClass::refused, "provider-version-untested", "probe", profile.profile.id,
-               "this program is version " + version + ", the profile was tested with " + tested.front(),
-               "install that version, or use a profile for yours"};
+  return profiles::check_tested_version(profile.profile, manifest.get("providerVersion").as_string());
 }
 
 }  // namespace
@@ -128,7 +116,7 @@ Result<ProbeStage> stage_probe(const Ground& ground, const ProfileStage& profile
   manifest::RuntimeManifestInput input;
   HR_CHECK(manifest::apply_probe_result(probed, input));
   input.provider = profile.profile.adapter_id;
-  input.adapter = profile.plugin.elf.provider_id;
+  input.adapter = profile.plugin.elf.note.provider_id;
   input.executable_path = program.executable.path;
   input.executable_sha256 = program.sha256;
   input.adapter_version = planner.info().version;

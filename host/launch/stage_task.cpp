@@ -41,7 +41,7 @@ Result<TaskStage> stage_task(const Ground&, const Request& request, const Profil
   stage.envelope = std::move(envelope);
   HR_TRY(text, planner.render(json::write(stage.envelope), worktree.resumed ? 1 : 0));
   if (text.empty()) {
-    return Error{ErrorClass::failed, "adapter-plan-invalid", "render the task", profile.plugin.elf.provider_id,
+    return Error{ErrorClass::failed, "adapter-plan-invalid", "render the task", profile.plugin.elf.note.provider_id,
                  "the adapter rendered an empty request", ""};
   }
   stage.request_text = std::move(text);

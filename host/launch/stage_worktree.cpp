@@ -29,7 +29,7 @@ Result<Resumed> find_conversation(const Ground& ground, const Request& request, 
                         status.live() ? "hitchrail runs stop " + directory.id() : "hitchrail runs recover " + directory.id());
   }
   const json::Value& header = directory.header();
-  if (header.get("adapter").as_string() != profile.plugin.elf.provider_id) {
+  if (header.get("adapter").as_string() != profile.plugin.elf.note.provider_id) {
     return resume_error("resume-other-adapter", directory.id(),
                         "that run used the adapter " + header.get("adapter").as_string(), "use the same --agent");
   }

@@ -88,6 +88,9 @@ Result<TaskStage> stage_task(const Ground& ground, const Request& request, const
                              const ProbeStage& probe, const WorktreeStage& worktree, const BoundaryStage& boundary,
                              plugins::Planner& planner);
 
+// GIT_AUTHOR_* and GIT_COMMITTER_*: the caller's variables, else the repository's configuration, else ~/.gitconfig.
+std::vector<std::pair<std::string, std::string>> git_identity(const workspace::Worktree& worktree);
+
 // Run directories as they will be called; they do not exist yet, identities are empty.
 boundary::RunDirectories planned_directories(const Ground& ground, const std::string& attempt_id);
 
@@ -126,7 +129,7 @@ Result<Prepared> prepare(const Ground& ground, const Request& request, Timings& 
 Status stage_admission(const Ground& ground, const store::StateHome& home, store::Store& store,
                        const store::WorktreeLease& lease, const store::AttemptRow& row);
 // The run-private git directory below the attempt directory.
-Status fill_git(const Ground& ground, Prepared& prepared, int attempt_dirfd);
+Status fill_git(const Ground& ground, const Prepared& prepared, int attempt_dirfd);
 // Memo of what program and probe found; failure costs time only.
 void remember_stages(const store::StateHome& home, const Prepared& prepared);
 Result<Started> stage_attempt(const Ground& ground, const Request& request, Prepared& prepared, Timings& timings);

@@ -27,7 +27,7 @@ json::Value header_json(const Request& request, const Prepared& prepared) {
   json::Value header = json::Value::object();
   header.set("agent", request.agent);
   header.set("profileId", prepared.profile.profile.id);
-  header.set("adapter", prepared.profile.plugin.elf.provider_id);
+  header.set("adapter", prepared.profile.plugin.elf.note.provider_id);
   header.set("worktreeIdentity", prepared.worktree.worktree.identity());
   header.set("trustForeignOwner", request.trust_owner);
   header.set("boundaryBackend",
@@ -47,7 +47,7 @@ attempt::NewAttempt new_attempt(const Request& request, const Prepared& prepared
   fresh.identity.attempt_id = prepared.task.attempt_id;
   fresh.identity.task_id = prepared.task.task_id;
   fresh.identity.provider = prepared.profile.profile.adapter_id;
-  fresh.identity.adapter = prepared.profile.plugin.elf.provider_id;
+  fresh.identity.adapter = prepared.profile.plugin.elf.note.provider_id;
   fresh.identity.agent = request.agent;
   fresh.identity.model = request.model;
   fresh.worktree = prepared.worktree.worktree.root;
@@ -57,7 +57,7 @@ attempt::NewAttempt new_attempt(const Request& request, const Prepared& prepared
                      {"task-envelope.json", json::write(prepared.task.envelope)},
                      {"launch-manifest.json", json::write(prepared.manifest.manifest)}};
   if (prepared.boundary.login_file) {
-    fresh.login_files.push_back(prepared.profile.profile.login_file->home_path);
+    fresh.login_files.push_back(prepared.profile.profile.login_home_path);
   }
   return fresh;
 }
