@@ -10,7 +10,8 @@ namespace hitchrail::cli {
 
 namespace {
 
-// Where a provider's own name of the thing is worth more than the summary: the first of these members that is a string.
+// Where a provider's own name of the thing is worth more than the summary: the first of these members that is
+// a string.
 const std::string& first_text(const json::Value& payload) {
   for (const char* key : {"summary", "text", "command", "preview", "message", "detail", "code"}) {
     const std::string& text = payload.get(key).as_string();
@@ -40,7 +41,8 @@ std::string event_summary(const json::Value& event, std::size_t columns) {
 
 std::string event_line(const json::Value& event) {
   char head[64];
-  std::snprintf(head, sizeof head, "%5lld  ", static_cast<long long>(event.get("sequence").as_int().value_or(0)));
+  std::snprintf(head, sizeof head, "%5lld  ",
+                static_cast<long long>(event.get("sequence").as_int().value_or(0)));
   std::string kind = escape_cut(event.get("kind").as_string(), 40);
   if (kind.size() < 24) {
     kind.append(24 - kind.size(), ' ');

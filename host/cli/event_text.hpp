@@ -1,5 +1,6 @@
 #pragma once
-// One run event as one line for people, and the running totals a live view shows. Everything foreign is escaped and cut.
+// One run event as one line for people, and the running totals a live view shows. Everything foreign is
+// escaped and cut.
 
 #include <cstdint>
 #include <string>

@@ -19,7 +19,9 @@ namespace hitchrail::cli {
 namespace {
 
 volatile std::sig_atomic_t interrupts = 0;
-void count_interrupt(int) { interrupts = interrupts + 1; }
+void count_interrupt(int) {
+  interrupts = interrupts + 1;
+}
 
 // Installed for the time of an interactive follow. No SA_RESTART: the wait for the journal must end at once.
 class InterruptCounter {
@@ -132,7 +134,10 @@ class Follower {
       HR_TRY(status, attempt::status(directory_));
       if (status.state == attempt::State::needs_recovery) {
         live_.clear();
-        return Error{ErrorClass::failed, "run-needs-recovery", "follow", directory_.id(),
+        return Error{ErrorClass::failed,
+                     "run-needs-recovery",
+                     "follow",
+                     directory_.id(),
                      "nothing lives that could end this run (" + status.code + ")",
                      "hitchrail runs recover " + directory_.id()};
       }
@@ -176,6 +181,17 @@ class Follower {
 };
 
 }  // namespace
+
+Result<attempt::AttemptStatus> wait_finished(const attempt::Directory& directory, std::int64_t limit_ms) {
+  const std::int64_t end_ns = monotonic_nanos() + limit_ms * 1'000'000;
+  for (;;) {
+    HR_TRY(status, attempt::status(directory));
+    if ((status.terminal() && status.shim_pid == 0) || monotonic_nanos() > end_ns) {
+      return status;
+    }
+    ::usleep(2'000);
+  }
+}
 
 Status follow(const attempt::Directory& directory, const FollowOptions& options) {
   std::optional<InterruptCounter> counter;

@@ -66,8 +66,9 @@ Result<launch::Request> launch_request(const RunOptions& options) {
   for (const auto& option : options.provider_options) {
     const auto equals = option.find('=');
     if (equals == std::string::npos || equals == 0) {
-      return Error{ErrorClass::usage, "provider-option-form", "read the options", option, "it is not KEY=VALUE",
-                   "for example --provider-option base_url=http://127.0.0.1:8080/v1"};
+      return Error{ErrorClass::usage,     "provider-option-form",
+                   "read the options",    option,
+                   "it is not KEY=VALUE", "for example --provider-option base_url=http://127.0.0.1:8080/v1"};
     }
     request.provider_options.emplace_back(option.substr(0, equals), option.substr(equals + 1));
   }

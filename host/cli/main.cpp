@@ -1,12 +1,12 @@
-// The program: parses the command line, calls one command, gives its exit code (architecture: 0 done, 1 the run or check
-// failed, 2 usage, 3 refused by policy, 4 the environment cannot, 5 internal).
+// The program: parses the command line, calls one command, gives its exit code (architecture: 0 done, 1 the
+// run or check failed, 2 usage, 3 refused by policy, 4 the environment cannot, 5 internal).
 
+#include <sys/prctl.h>
+#include <sys/resource.h>
 #include <CLI/CLI.hpp>
 #include <csignal>
 #include <cstring>
 #include <exception>
-#include <sys/prctl.h>
-#include <sys/resource.h>
 
 #include "cli/options.hpp"
 #include "cli/print.hpp"
@@ -35,16 +35,20 @@ void add_launch(CLI::App* app, RunOptions& options) {
       ->type_name("DIR");
   auto* message = app->add_option("-m,--message", options.message, "What the agent shall do");
   message->each([&options](const std::string&) { options.has_message = true; });
-  auto* task = app->add_option("--task", options.task_file, "Read the message from FILE (- for standard input)")
-                   ->type_name("FILE");
+  auto* task =
+      app->add_option("--task", options.task_file, "Read the message from FILE (- for standard input)")
+          ->type_name("FILE");
   message->excludes(task);
   app->add_option("--sandbox", options.sandbox, "Sandbox preset (default: workspace)")->type_name("PRESET");
   app->add_option("--backend", options.backend, "Boundary backend: native or landlock (default: the best)");
   app->add_option("--model", options.model, "Model the provider shall use");
-  app->add_option("--resume", options.resume, "Continue the conversation of this attempt")->type_name("ATTEMPT");
-  app->add_option("--provider-option", options.provider_options, "Provider setting of the profile, repeatable")
+  app->add_option("--resume", options.resume, "Continue the conversation of this attempt")
+      ->type_name("ATTEMPT");
+  app->add_option("--provider-option", options.provider_options,
+                  "Provider setting of the profile, repeatable")
       ->type_name("KEY=VALUE");
-  app->add_option("--executable", options.executable, "Use this program instead of the profile's")->type_name("FILE");
+  app->add_option("--executable", options.executable, "Use this program instead of the profile's")
+      ->type_name("FILE");
   app->add_flag("--trust-owner", options.trust_owner, "Accept a work tree that another user owns");
   app->add_option("--time-limit", options.time_limit_s, "End the run after this many seconds");
   app->add_flag("--timings", options.timings, "Print what each stage cost, on stderr");
@@ -75,11 +79,15 @@ void add_runs(CLI::App& app, Commands& commands) {
   add("list", "List runs", runs_list, false)
       ->footer("Examples:\n  hitchrail runs list\n  hitchrail runs list --json | jq '.runs[].status'");
   add("show", "Show one run", runs_show, true)
-      ->footer("Examples:\n  hitchrail runs show attempt_1a\n  hitchrail runs show attempt_1a --json | jq .completion");
+      ->footer(
+          "Examples:\n  hitchrail runs show attempt_1a\n  hitchrail runs show attempt_1a --json | jq "
+          ".completion");
   auto* events = add("events", "Print a run's journal", runs_events, true);
   events->add_option("--after", commands.runs.after, "Only events after this sequence");
   events->add_flag("--follow", commands.runs.follow, "Wait for more until the run has ended");
-  events->footer("Examples:\n  hitchrail runs events attempt_1a --follow\n  hitchrail runs events attempt_1a --after 20 --json");
+  events->footer(
+      "Examples:\n  hitchrail runs events attempt_1a --follow\n  hitchrail runs events attempt_1a --after 20 "
+      "--json");
   auto* stop = add("stop", "Stop a run", runs_stop, true);
   stop->add_flag("--kill", commands.runs.kill, "End the whole tree at once");
   stop->footer("Examples:\n  hitchrail runs stop attempt_1a\n  hitchrail runs stop attempt_1a --kill");
@@ -90,7 +98,8 @@ void add_runs(CLI::App& app, Commands& commands) {
 void add_plugins(CLI::App& app, Commands& commands) {
   auto* plugins = app.add_subcommand("plugins", "List, show, enable, disable and check adapters");
   plugins->require_subcommand(1);
-  auto add = [&](const char* name, const char* text, int (*call)(const PluginsOptions&), const char* argument) {
+  auto add = [&](const char* name, const char* text, int (*call)(const PluginsOptions&),
+                 const char* argument) {
     auto* sub = plugins->add_subcommand(name, text);
     add_common(sub, commands.plugins.common);
     if (argument != nullptr) {
@@ -104,11 +113,14 @@ void add_plugins(CLI::App& app, Commands& commands) {
   add("show", "Show one adapter", plugins_show, "provider")
       ->footer("Examples:\n  hitchrail plugins show codex-cli\n  hitchrail plugins show codex-cli --json");
   add("enable", "Enable an adapter and pin its digest", plugins_enable, "provider")
-      ->footer("Examples:\n  hitchrail plugins enable my-harness\n  hitchrail plugins enable ./my-harness.so");
+      ->footer(
+          "Examples:\n  hitchrail plugins enable my-harness\n  hitchrail plugins enable ./my-harness.so");
   add("disable", "Disable an adapter", plugins_disable, "provider")
       ->footer("Examples:\n  hitchrail plugins disable my-harness\n  hitchrail plugins disable codex-cli");
   add("check", "Check an adapter file without enabling it", plugins_check, "file")
-      ->footer("Examples:\n  hitchrail plugins check ./my-harness.so\n  hitchrail plugins check ./my-harness.so --json");
+      ->footer(
+          "Examples:\n  hitchrail plugins check ./my-harness.so\n  hitchrail plugins check ./my-harness.so "
+          "--json");
 }
 
 int parse_and_run(int argc, char** argv) {
@@ -120,19 +132,22 @@ int parse_and_run(int argc, char** argv) {
   auto* run = app.add_subcommand("run", "Run an agent on a git work tree");
   add_launch(run, commands.run);
   run->add_flag("--detach", commands.run.detach, "Print the attempt id and leave the run alive");
-  run->footer("Examples:\n  hitchrail run --agent codex -m 'Fix the failing test'\n"
-              "  hitchrail run --agent codex --worktree ../repo --task task.md --json");
+  run->footer(
+      "Examples:\n  hitchrail run --agent codex -m 'Fix the failing test'\n"
+      "  hitchrail run --agent codex --worktree ../repo --task task.md --json");
   auto* preview = app.add_subcommand("preview", "Show what run would do, and change nothing");
   add_launch(preview, commands.preview);
-  preview->footer("Examples:\n  hitchrail preview --agent codex -m 'Fix the failing test'\n"
-                  "  hitchrail preview --agent codex --task task.md --json | jq .manifest.digest");
+  preview->footer(
+      "Examples:\n  hitchrail preview --agent codex -m 'Fix the failing test'\n"
+      "  hitchrail preview --agent codex --task task.md --json | jq .manifest.digest");
   add_runs(app, commands);
   add_plugins(app, commands);
   auto* doctor = app.add_subcommand("doctor", "Say what is wrong with this machine and how to mend it");
   add_common(doctor, commands.doctor.common);
   doctor->add_option("--agent", commands.doctor.agent, "Only this profile");
   doctor->footer("Examples:\n  hitchrail doctor\n  hitchrail doctor --agent codex --json");
-  app.add_subcommand("version", "Print the version")->footer("Examples:\n  hitchrail version\n  hitchrail --version");
+  app.add_subcommand("version", "Print the version")
+      ->footer("Examples:\n  hitchrail version\n  hitchrail --version");
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
@@ -172,7 +187,11 @@ int main(int argc, char** argv) {
   try {
     return parse_and_run(argc, argv);
   } catch (const std::exception& error) {
-    hitchrail::Error fault{hitchrail::ErrorClass::internal, "internal", "run", "hitchrail", error.what(),
+    hitchrail::Error fault{hitchrail::ErrorClass::internal,
+                           "internal",
+                           "run",
+                           "hitchrail",
+                           error.what(),
                            "please report this with the command you ran"};
     return report(fault, false);
   }

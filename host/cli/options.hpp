@@ -1,5 +1,6 @@
 #pragma once
-// What a command line means, as plain values. main.cpp fills these with CLI11; the commands never see the parser.
+// What a command line means, as plain values. main.cpp fills these with CLI11; the commands never see the
+// parser.
 
 #include <cstdint>
 #include <string>
@@ -23,7 +24,7 @@ struct RunOptions {
   std::string sandbox = "workspace";
   std::string backend;  // empty = the best that proves what the preset requires
   std::string model;
-  std::string resume;   // attempt id or unique prefix
+  std::string resume;                         // attempt id or unique prefix
   std::vector<std::string> provider_options;  // KEY=VALUE
   std::string executable;
   bool trust_owner = false;

@@ -89,7 +89,11 @@ Result<int> show(const PluginsOptions& options) {
       return 0;
     }
   }
-  return Error{ErrorClass::usage, "plugin-not-found", "show plugin", options.name, "no folder has such an adapter",
+  return Error{ErrorClass::usage,
+               "plugin-not-found",
+               "show plugin",
+               options.name,
+               "no folder has such an adapter",
                "hitchrail plugins list"};
 }
 
@@ -159,10 +163,20 @@ int done(const Result<int>& result, bool json) {
 
 }  // namespace
 
-int plugins_list(const PluginsOptions& options) { return done(list(options), options.common.json); }
-int plugins_show(const PluginsOptions& options) { return done(show(options), options.common.json); }
-int plugins_enable(const PluginsOptions& options) { return done(change(options, true), options.common.json); }
-int plugins_disable(const PluginsOptions& options) { return done(change(options, false), options.common.json); }
-int plugins_check(const PluginsOptions& options) { return done(check(options), options.common.json); }
+int plugins_list(const PluginsOptions& options) {
+  return done(list(options), options.common.json);
+}
+int plugins_show(const PluginsOptions& options) {
+  return done(show(options), options.common.json);
+}
+int plugins_enable(const PluginsOptions& options) {
+  return done(change(options, true), options.common.json);
+}
+int plugins_disable(const PluginsOptions& options) {
+  return done(change(options, false), options.common.json);
+}
+int plugins_check(const PluginsOptions& options) {
+  return done(check(options), options.common.json);
+}
 
 }  // namespace hitchrail::cli

@@ -9,14 +9,18 @@
 
 namespace hitchrail::cli {
 
-bool is_terminal(std::FILE* stream) { return ::isatty(::fileno(stream)) == 1; }
+bool is_terminal(std::FILE* stream) {
+  return ::isatty(::fileno(stream)) == 1;
+}
 
 bool colour(std::FILE* stream) {
   const char* no_colour = std::getenv("NO_COLOR");
   return is_terminal(stream) && (no_colour == nullptr || *no_colour == '\0');
 }
 
-void out(std::string_view text) { std::fwrite(text.data(), 1, text.size(), stdout); }
+void out(std::string_view text) {
+  std::fwrite(text.data(), 1, text.size(), stdout);
+}
 
 void line(std::string_view text) {
   out(escape_visible(text, true));

@@ -1,6 +1,6 @@
 #pragma once
-// The one printer. Data goes to stdout, talk to stderr; everything foreign is escaped here; colour only on a terminal
-// and never with NO_COLOR.
+// The one printer. Data goes to stdout, talk to stderr; everything foreign is escaped here; colour only on a
+// terminal and never with NO_COLOR.
 
 #include <cstdio>
 #include <string>
@@ -20,7 +20,8 @@ void line(std::string_view text);  // stdout, escaped, with a line feed
 void talk(std::string_view text);  // stderr, escaped, with a line feed
 void out_json(const json::Value& value);
 
-// Prints the error (JSON on stdout with --json, else "error[code]: …" with its remedy on stderr) and gives the exit code.
+// Prints the error (JSON on stdout with --json, else "error[code]: …" with its remedy on stderr) and gives
+// the exit code.
 int report(const Error& error, bool json);
 json::Value error_json(const Error& error);
 

@@ -32,8 +32,8 @@ void print_warnings(const json::Value& manifest) {
   }
 }
 
-Result<int> finish(const attempt::Directory& directory, const RunOptions& options) {
-  HR_TRY(status, attempt::status(directory));
+Result<int> finish(const attempt::Directory& directory, const attempt::AttemptStatus& status,
+                   const RunOptions& options) {
   auto completion = attempt::completion(directory);
   if (options.common.json) {
     // The last line of the stream: what the run came to.
@@ -42,7 +42,8 @@ Result<int> finish(const attempt::Directory& directory, const RunOptions& option
       out("\n");
     }
   } else {
-    talk(std::string("run ") + attempt::state_name(status.state) + (status.code.empty() ? "" : ": " + status.code));
+    talk(std::string("run ") + attempt::state_name(status.state) +
+         (status.code.empty() ? "" : ": " + status.code));
     if (!status.summary.empty()) {
       line(status.summary);
     }
@@ -75,8 +76,8 @@ Result<int> run(const RunOptions& options) {
   how.json = options.common.json;
   how.interactive = true;
   HR_CHECK(follow(directory, how));
-  HR_CHECK(attempt::wait_finished(directory, std::chrono::seconds(30)));
-  return finish(directory, options);
+  HR_TRY(status, wait_finished(directory, 30'000));
+  return finish(directory, status, options);
 }
 
 std::string list_of(const json::Value& items) {
@@ -96,8 +97,9 @@ void print_preview(const launch::Preview& preview) {
        preview.runtime_manifest.get("adapter").as_string());
   const json::Value& worktree = runtime.get("worktree");
   line("work tree   " + (worktree.is_string() ? worktree.as_string() : json::write(worktree)));
-  line("boundary    preset " + sandbox.get("presetId").as_string() + " (" + sandbox.get("enforcement").as_string() +
-       "), backend " + sandbox.get("backend").as_string() + ", network " +
+  line("boundary    preset " + sandbox.get("presetId").as_string() + " (" +
+       sandbox.get("enforcement").as_string() + "), backend " + sandbox.get("backend").as_string() +
+       ", network " +
        (sandbox.get("effective").get("networkAccessEnabled").as_bool() ? "of the host" : "none"));
   line("environment " + list_of(runtime.get("environmentKeys")));
   line("credentials " + list_of(runtime.get("credentialReferences")));
@@ -139,8 +141,12 @@ int done(const Result<int>& result, bool json) {
 
 }  // namespace
 
-int run_command(const RunOptions& options) { return done(run(options), options.common.json); }
+int run_command(const RunOptions& options) {
+  return done(run(options), options.common.json);
+}
 
-int preview_command(const RunOptions& options) { return done(preview(options), options.common.json); }
+int preview_command(const RunOptions& options) {
+  return done(preview(options), options.common.json);
+}
 
 }  // namespace hitchrail::cli

@@ -171,8 +171,9 @@ int runs_list(const RunsOptions& options) {
   }
   std::vector<std::vector<std::string>> rows;
   for (const auto& run : runs.value().items()) {
-    rows.push_back({run.get("attemptId").as_string(), run.get("state").as_string(), run.get("code").as_string(),
-                    run.get("agent").as_string(), run.get("createdAt").as_string(), text_of(run.get("worktree"))});
+    rows.push_back({run.get("attemptId").as_string(), run.get("state").as_string(),
+                    run.get("code").as_string(), run.get("agent").as_string(),
+                    run.get("createdAt").as_string(), text_of(run.get("worktree"))});
   }
   if (rows.empty()) {
     talk("no runs yet");
@@ -210,8 +211,12 @@ int runs_events(const RunsOptions& options) {
   return status.has_error() ? report(status.error(), options.common.json) : 0;
 }
 
-int runs_stop(const RunsOptions& options) { return finish_command(stop(options), options.common.json); }
+int runs_stop(const RunsOptions& options) {
+  return finish_command(stop(options), options.common.json);
+}
 
-int runs_recover(const RunsOptions& options) { return finish_command(recover(options), options.common.json); }
+int runs_recover(const RunsOptions& options) {
+  return finish_command(recover(options), options.common.json);
+}
 
 }  // namespace hitchrail::cli

@@ -1,5 +1,6 @@
-// Admission: one live run per worktree, by the identity of its root and of its own git directory. A lease that stands in the way is
-// looked through: a finished or vanished holder's is released, a dead supervisor's run is finished first, a live one refuses.
+// Admission: one live run per worktree, by the identity of its root and of its own git directory. A lease
+// that stands in the way is looked through: a finished or vanished holder's is released, a dead supervisor's
+// run is finished first, a live one refuses.
 
 #include "attempt/recover.hpp"
 #include "launch/stages.hpp"
@@ -36,7 +37,8 @@ Result<bool> clear_holder(const Ground& ground, store::Store& store, const store
 
 Status stage_admission(const Ground& ground, const store::StateHome& home, store::Store& store,
                        const store::WorktreeLease& lease, const store::AttemptRow& row) {
-  // Each turn removes one dead lease; a worktree cannot have many, so a bound only guards against a fault of ours.
+  // Each turn removes one dead lease; a worktree cannot have many, so a bound only guards against a fault of
+  // ours.
   for (int turn = 0; turn < 16; ++turn) {
     Status begun = store.begin_attempt(lease, row);
     if (begun.has_value()) {
@@ -55,8 +57,12 @@ Status stage_admission(const Ground& ground, const store::StateHome& home, store
       return error;
     }
   }
-  return Error{ErrorClass::internal, "admission-stuck", "claim the work tree", lease.canonical_path,
-               "leases of ended runs keep coming back", "hitchrail runs recover"};
+  return Error{ErrorClass::internal,
+               "admission-stuck",
+               "claim the work tree",
+               lease.canonical_path,
+               "leases of ended runs keep coming back",
+               "hitchrail runs recover"};
 }
 
 }  // namespace hitchrail::launch

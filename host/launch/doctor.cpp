@@ -29,13 +29,15 @@ Check from_error(std::string id, Level level, const Error& error) {
 
 void check_machine(const boundary::Machine& machine, std::vector<Check>& checks) {
   checks.push_back({"kernel", Level::ok, "Linux " + machine.kernel, "", ""});
-  const bool native = machine.user_namespaces && machine.mount_api && machine.pid_namespace && machine.seccomp;
+  const bool native =
+      machine.user_namespaces && machine.mount_api && machine.pid_namespace && machine.seccomp;
   const bool landlock = machine.landlock_abi > 0 && machine.seccomp;
-  checks.push_back({"boundary", native || landlock ? (native ? Level::ok : Level::warning) : Level::blocking,
-                    native ? "backend native works here (Landlock ABI " + std::to_string(machine.landlock_abi) + ")"
-                           : (landlock ? "only backend landlock works here" : "no backend works here"),
-                    native ? "" : "a run needs a boundary; landlock holds less (hitchrail preview names the rest)",
-                    native ? "" : "see the findings below"});
+  checks.push_back(
+      {"boundary", native || landlock ? (native ? Level::ok : Level::warning) : Level::blocking,
+       native ? "backend native works here (Landlock ABI " + std::to_string(machine.landlock_abi) + ")"
+              : (landlock ? "only backend landlock works here" : "no backend works here"),
+       native ? "" : "a run needs a boundary; landlock holds less (hitchrail preview names the rest)",
+       native ? "" : "see the findings below"});
   for (const auto& missing : machine.missing) {
     checks.push_back({"boundary." + missing.code, Level::warning, missing.detail,
                       "it decides which boundary can be had here", missing.remedy});
@@ -71,7 +73,8 @@ void check_plugins(const Ground& ground, std::vector<Check>& checks) {
   for (const auto& info : plugins.value()) {
     const bool fine = info.state == plugins::PluginState::enabled;
     const std::string name(plugins::state_name(info.state));
-    Check check{"plugin." + info.provider, fine ? Level::ok : Level::warning, name + ": " + info.path, "", ""};
+    Check check{"plugin." + info.provider, fine ? Level::ok : Level::warning, name + ": " + info.path, "",
+                ""};
     if (info.state == plugins::PluginState::disabled) {
       check.why = "its agents cannot run";
       check.fix = "hitchrail plugins enable " + info.provider;
@@ -145,7 +148,8 @@ void check_login(const ProfileStage& profile, std::vector<Check>& checks) {
   }
 }
 
-void check_profile(const Ground& ground, const std::string& agent, Level missing, std::vector<Check>& checks) {
+void check_profile(const Ground& ground, const std::string& agent, Level missing,
+                   std::vector<Check>& checks) {
   Request request;
   request.agent = agent;
   auto profile = stage_profile(ground, request);
@@ -170,8 +174,8 @@ void check_profile(const Ground& ground, const std::string& agent, Level missing
     checks.push_back(from_error(id + ".version", missing, probe.error()));
     return;
   }
-  checks.push_back(
-      {id + ".version", Level::ok, probe.value().runtime_manifest.get("providerVersion").as_string(), "", ""});
+  checks.push_back({id + ".version", Level::ok,
+                    probe.value().runtime_manifest.get("providerVersion").as_string(), "", ""});
   check_login(profile.value(), checks);
   for (const auto& host : profile.value().profile.provider_hosts) {
     const std::string why = connect_error(host);

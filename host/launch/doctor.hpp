@@ -1,7 +1,7 @@
 #pragma once
-// Preflight: what of this machine and installation would stop a run, why it matters, and the command that mends it. Starts no run;
-// provider programs run only in the probe boundary, the endpoint check opens one TCP connection to each provider host (3 s in
-// all). Reading only: a state home that does not exist is not made.
+// Preflight: what of this machine and installation would stop a run, why it matters, and the command that
+// mends it. Starts no run; provider programs run only in the probe boundary, the endpoint check opens one TCP
+// connection to each provider host (3 s in all). Reading only: a state home that does not exist is not made.
 
 #include <string>
 #include <vector>

@@ -1,5 +1,5 @@
-// The run-private git directory: what git inside sees instead of the repository's own; and who the operator is in its commits. Identity
-// travels only in the environment.
+// The run-private git directory: what git inside sees instead of the repository's own; and who the operator
+// is in its commits. Identity travels only in the environment.
 
 #include <fcntl.h>
 

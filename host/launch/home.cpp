@@ -44,8 +44,8 @@ Status carry_file(int from, const std::string& name, int home, const std::string
   return write_home_file(home, path, bytes);
 }
 
-// Copies every file that matches `pattern` (components; "*" and "?" inside one) and whose name holds the conversation's id: a resume
-// takes only that conversation's own session.
+// Copies every file that matches `pattern` (components; "*" and "?" inside one) and whose name holds the
+// conversation's id: a resume takes only that conversation's own session.
 Status carry_matches(int directory, const std::string& pattern, const std::string& prefix,
                      const std::string& conversation, int home) {
   const auto slash = pattern.find('/');
@@ -74,13 +74,13 @@ Status carry_matches(int directory, const std::string& pattern, const std::strin
 
 }  // namespace
 
-Status fill_home(int home_dirfd, const PlanStage& plan, const BoundaryStage& boundary, const ProfileStage& profile,
-                 const WorktreeStage& worktree) {
+Status fill_home(int home_dirfd, const PlanStage& plan, const BoundaryStage& boundary,
+                 const ProfileStage& profile, const WorktreeStage& worktree) {
   if (worktree.resumed) {
     for (const auto& file : plan.planned.plan.file_streams) {
       if (file.carry) {
-        HR_CHECK(carry_matches(worktree.resumed->home.get(), file.pattern, "", worktree.resumed->conversation_id,
-                               home_dirfd));
+        HR_CHECK(carry_matches(worktree.resumed->home.get(), file.pattern, "",
+                               worktree.resumed->conversation_id, home_dirfd));
       }
     }
   }

@@ -52,7 +52,10 @@ Result<Installation> find_installation(const ExtraDirs& extra) {
     found.builtin_plugin_dir = prefix + "/lib/hitchrail/plugins";
     found.builtin_profile_dir = prefix + "/share/hitchrail/profiles";
   } else {
-    return Error{ErrorClass::environment, "installation-incomplete", "find the programs of a run", bin,
+    return Error{ErrorClass::environment,
+                 "installation-incomplete",
+                 "find the programs of a run",
+                 bin,
                  "hitchrail-shim is neither beside this program nor in ../libexec/hitchrail",
                  "install again with: cmake --install build/release"};
   }

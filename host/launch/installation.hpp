@@ -1,9 +1,11 @@
 #pragma once
-// Where this build's own parts lie: the programs of a run, the in-tree plugins with their digest list, profiles; and the
-// operator's configuration folder. Found from the running executable, never from the environment's PATH.
+// Where this build's own parts lie: the programs of a run, the in-tree plugins with their digest list,
+// profiles; and the operator's configuration folder. Found from the running executable, never from the
+// environment's PATH.
 //
-//   installed   PREFIX/bin/hitchrail, PREFIX/libexec/hitchrail/hitchrail-*, PREFIX/lib/hitchrail/plugins, PREFIX/share/hitchrail/profiles
-//   build tree  BUILD/bin/hitchrail, BUILD/bin/hitchrail-*, BUILD/plugins, BUILD/profiles
+//   installed   PREFIX/bin/hitchrail, PREFIX/libexec/hitchrail/hitchrail-*, PREFIX/lib/hitchrail/plugins,
+//   PREFIX/share/hitchrail/profiles build tree  BUILD/bin/hitchrail, BUILD/bin/hitchrail-*, BUILD/plugins,
+//   BUILD/profiles
 //
 // Refuses: installation-incomplete when a program is missing.
 
@@ -21,12 +23,12 @@ struct ExtraDirs {
 };
 
 struct Installation {
-  std::string program_dir;                 // holds hitchrail-shim and the others
-  std::string builtin_plugin_dir;          // digest list beside the libraries
-  std::string builtin_profile_dir;         // harness/ and sandbox/ below
-  std::string config_dir;                  // $HITCHRAIL_CONFIG, else XDG; may be absent
-  std::vector<std::string> plugin_dirs;    // search order: extra, configuration, built in
-  std::vector<std::string> profile_dirs;   // the same
+  std::string program_dir;                // holds hitchrail-shim and the others
+  std::string builtin_plugin_dir;         // digest list beside the libraries
+  std::string builtin_profile_dir;        // harness/ and sandbox/ below
+  std::string config_dir;                 // $HITCHRAIL_CONFIG, else XDG; may be absent
+  std::vector<std::string> plugin_dirs;   // search order: extra, configuration, built in
+  std::vector<std::string> profile_dirs;  // the same
 };
 
 Result<Installation> find_installation(const ExtraDirs& extra);

@@ -1,15 +1,16 @@
 #pragma once
-// The road: the one way to start a harness. A list of stages, each from immutable values to the next; preview() is the same
-// list stopped before the first stage that changes anything.
+// The road: the one way to start a harness. A list of stages, each from immutable values to the next;
+// preview() is the same list stopped before the first stage that changes anything.
 //
 //   profile → program → probe → worktree → boundary → task → plan → manifest → admission | attempt → spawn
 //
-// The boundary is compiled before the adapter's plan, for the plan is told the paths as the harness will see them and whether
-// the provider's own sandbox is delegated; the plan adds names and files to what was compiled, never a grant.
+// The boundary is compiled before the adapter's plan, for the plan is told the paths as the harness will see
+// them and whether the provider's own sandbox is delegated; the plan adds names and files to what was
+// compiled, never a grant.
 //
-// Promises: nothing is written before `attempt` (the memo of executable hashes and probes in the state home excepted, and never by
-// preview); a refusal is an Error with code, field and remedy; no provider program runs outside a boundary. Does not do yet: fork,
-// `run --manifest`, readiness overrides, budgets, queues.
+// Promises: nothing is written before `attempt` (the memo of executable hashes and probes in the state home
+// excepted, and never by preview); a refusal is an Error with code, field and remedy; no provider program
+// runs outside a boundary. Does not do yet: fork, `run --manifest`, readiness overrides, budgets, queues.
 
 #include <cstdint>
 #include <string>
@@ -30,7 +31,7 @@ struct Request {
   std::string worktree = ".";
   std::string message;
   std::string sandbox = "workspace";
-  std::string backend;     // "", "native", "landlock"
+  std::string backend;  // "", "native", "landlock"
   std::string model;
   std::string resume;      // attempt id or unique prefix; same worktree only
   std::string executable;  // instead of the profile's command
@@ -46,7 +47,8 @@ struct Preview {
   std::string request_text;  // what the provider would be told
   Timings timings;
 };
-// Blockers of policy are in launch_manifest.enforcement.blockers; everything else that would stop a run is the Error.
+// Blockers of policy are in launch_manifest.enforcement.blockers; everything else that would stop a run is
+// the Error.
 Result<Preview> preview(const Request& request);
 
 struct Started {

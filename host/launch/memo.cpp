@@ -17,7 +17,8 @@ std::string memo_name(const std::string& kind, const std::string& key) {
 
 }  // namespace
 
-std::optional<json::Value> recall(const store::StateHome& home, const std::string& kind, const std::string& key) {
+std::optional<json::Value> recall(const store::StateHome& home, const std::string& kind,
+                                  const std::string& key) {
   auto directory = home.directory("memo", store::Access::read);
   if (directory.has_error()) {
     return std::nullopt;
@@ -27,7 +28,8 @@ std::optional<json::Value> recall(const store::StateHome& home, const std::strin
     return std::nullopt;
   }
   auto document = json::parse(text.value(), json::Duplicates::refuse, "memo");
-  // The whole key is compared: a truncated hash never decides what ran. The digest shows a torn or edited file.
+  // The whole key is compared: a truncated hash never decides what ran. The digest shows a torn or edited
+  // file.
   if (document.has_error() || document.value().get("key").as_string() != key ||
       verify_document(document.value()).has_error()) {
     return std::nullopt;
@@ -35,7 +37,8 @@ std::optional<json::Value> recall(const store::StateHome& home, const std::strin
   return document.value().get("value");
 }
 
-Status remember(const store::StateHome& home, const std::string& kind, const std::string& key, json::Value value) {
+Status remember(const store::StateHome& home, const std::string& kind, const std::string& key,
+                json::Value value) {
   HR_TRY(directory, home.directory("memo", store::Access::write));
   json::Value document = json::Value::object();
   document.set("schemaVersion", "hitchrail-memo/v1");

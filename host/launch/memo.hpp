@@ -1,7 +1,8 @@
 #pragma once
-// What the road may remember between runs: content hashes of executables, keyed by their whole file identity, and probe results, keyed
-// by everything a probe depends on. Lies in the state home's `memo/`, one small file a key; losing it costs time, never
-// correctness. Writes happen only through remember(), which a preview never calls.
+// What the road may remember between runs: content hashes of executables, keyed by their whole file identity,
+// and probe results, keyed by everything a probe depends on. Lies in the state home's `memo/`, one small file
+// a key; losing it costs time, never correctness. Writes happen only through remember(), which a preview
+// never calls.
 
 #include <optional>
 #include <string>
@@ -13,7 +14,9 @@
 namespace hitchrail::launch {
 
 // `key` is hashed; nullopt when unknown, unreadable, not ours or damaged.
-std::optional<json::Value> recall(const store::StateHome& home, const std::string& kind, const std::string& key);
-Status remember(const store::StateHome& home, const std::string& kind, const std::string& key, json::Value value);
+std::optional<json::Value> recall(const store::StateHome& home, const std::string& kind,
+                                  const std::string& key);
+Status remember(const store::StateHome& home, const std::string& kind, const std::string& key,
+                json::Value value);
 
 }  // namespace hitchrail::launch

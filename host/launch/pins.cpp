@@ -26,14 +26,15 @@ class DatabasePins : public plugins::PinStore {
     HR_TRY(database, store::Store::open(*home_));
     HR_TRY(rows, database.plugin_pins());
     for (const auto& row : rows) {
-      pins.push_back({row.provider_id, row.digest, row.enabled});
+      pins.push_back({row.provider_id, row.path, row.digest, row.enabled});
     }
     return pins;
   }
 
   Status put_pin(const plugins::Pin& pin) override {
     if (home_ == nullptr) {
-      return Error{ErrorClass::internal, "state-directory-absent", "pin", pin.provider, "no state home is open", ""};
+      return Error{ErrorClass::internal, "state-directory-absent", "pin",
+                   pin.provider,         "no state home is open",  ""};
     }
     HR_TRY(database, store::Store::open(*home_));
     HR_TRY(before, database.plugin_pin(pin.provider));
@@ -43,6 +44,7 @@ class DatabasePins : public plugins::PinStore {
     }
     store::PluginPin row;
     row.provider_id = pin.provider;
+    row.path = pin.path;
     row.digest = pin.digest;
     row.enabled = pin.enabled;
     row.changed_unix_ms = unix_millis_now();

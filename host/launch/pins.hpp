@@ -1,6 +1,6 @@
 #pragma once
-// Plugin pins in the host's database, and the plugin folders of an installation. Reading with no database yet gives no pins and
-// makes none; a pin is written only through a state home opened for writing.
+// Plugin pins in the host's database, and the plugin folders of an installation. Reading with no database yet
+// gives no pins and makes none; a pin is written only through a state home opened for writing.
 
 #include <memory>
 

@@ -27,8 +27,9 @@ Result<Prepared> prepare(const Ground& ground, const Request& request, Timings& 
   HR_TRY(planner, timings.measure("planner", [&] { return start_planner(ground, profile); }));
   HR_TRY(probe, timings.measure("probe", [&] { return stage_probe(ground, profile, program, planner); }));
   HR_TRY(worktree, timings.measure("worktree", [&] { return stage_worktree(ground, request, profile); }));
-  HR_TRY(boundary,
-         timings.measure("boundary", [&] { return stage_boundary(ground, request, profile, program, worktree); }));
+  HR_TRY(boundary, timings.measure("boundary", [&] {
+    return stage_boundary(ground, request, profile, program, worktree);
+  }));
   HR_TRY(task, timings.measure("task", [&] {
     return stage_task(ground, request, profile, probe, worktree, boundary, planner);
   }));
@@ -68,12 +69,16 @@ Status enforceable(const json::Value& launch_manifest) {
   }
   const auto& blockers = enforcement.get("blockers").items();
   if (blockers.empty()) {
-    return Error{ErrorClass::internal, "manifest-not-enforceable", "check the launch manifest", "enforcement",
-                 "not enforceable without a blocker", ""};
+    return Error{ErrorClass::internal, "manifest-not-enforceable",          "check the launch manifest",
+                 "enforcement",        "not enforceable without a blocker", ""};
   }
   const json::Value& first = blockers.front();
-  return Error{ErrorClass::refused, first.get("code").as_string(), "launch", first.get("field").as_string(),
-               first.get("detail").as_string(), first.get("remediation").as_string()};
+  return Error{ErrorClass::refused,
+               first.get("code").as_string(),
+               "launch",
+               first.get("field").as_string(),
+               first.get("detail").as_string(),
+               first.get("remediation").as_string()};
 }
 
 }  // namespace hitchrail::launch

@@ -20,12 +20,17 @@ Result<boundary::Backend> chosen_backend(const Request& request) {
   if (request.backend == "landlock") {
     return boundary::Backend::landlock;
   }
-  return Error{ErrorClass::usage, "backend-unknown", "choose the boundary backend", request.backend,
-               "the backends are native and landlock", "leave --backend out"};
+  return Error{ErrorClass::usage,
+               "backend-unknown",
+               "choose the boundary backend",
+               request.backend,
+               "the backends are native and landlock",
+               "leave --backend out"};
 }
 
-// The login file to bind in alone. A run that brings its credential in the environment, or talks to a provider of the operator's own,
-// needs none; any other without a login is refused here, for the provider would only say so after minutes.
+// The login file to bind in alone. A run that brings its credential in the environment, or talks to a
+// provider of the operator's own, needs none; any other without a login is refused here, for the provider
+// would only say so after minutes.
 Result<std::optional<std::string>> find_login(const Request& request, const ProfileStage& profile) {
   auto variable = [](std::string_view name) -> std::optional<std::string> {
     const char* value = std::getenv(std::string(name).c_str());
@@ -51,8 +56,9 @@ Result<std::optional<std::string>> find_login(const Request& request, const Prof
 
 }  // namespace
 
-Result<BoundaryStage> stage_boundary(const Ground& ground, const Request& request, const ProfileStage& profile,
-                                     const ProgramStage& program, const WorktreeStage& worktree) {
+Result<BoundaryStage> stage_boundary(const Ground& ground, const Request& request,
+                                     const ProfileStage& profile, const ProgramStage& program,
+                                     const WorktreeStage& worktree) {
   BoundaryStage stage;
   HR_TRY(preset, find_preset(ground.installation, request.sandbox));
   stage.preset = std::move(preset);
@@ -103,8 +109,12 @@ Result<boundary::Preset> find_preset(const Installation& installation, const std
       return boundary::load_preset(path);
     }
   }
-  return Error{ErrorClass::usage, "preset-not-found", "choose the sandbox preset", name,
-               "no profile folder has sandbox/" + name + ".yaml", "the built-in preset is: workspace"};
+  return Error{ErrorClass::usage,
+               "preset-not-found",
+               "choose the sandbox preset",
+               name,
+               "no profile folder has sandbox/" + name + ".yaml",
+               "the built-in preset is: workspace"};
 }
 
 }  // namespace hitchrail::launch

@@ -1,5 +1,5 @@
-// Stage `manifest`: run-launch-manifest/v1, the one document that says what will run, with what rights, on what base. Policy blockers are
-// data here; start() refuses on the first of them. Changes nothing.
+// Stage `manifest`: run-launch-manifest/v1, the one document that says what will run, with what rights, on
+// what base. Policy blockers are data here; start() refuses on the first of them. Changes nothing.
 
 #include "attempt/attempt.hpp"
 #include "core/canonical.hpp"
@@ -109,17 +109,19 @@ void add_findings(manifest::LaunchManifestInput& input, const BoundaryStage& bou
   for (const auto& requirement : input.requirements) {
     if (!requirement.satisfied) {
       input.blockers.push_back({"provider-capability-unavailable", "providerRequirements",
-                                requirement.id + ": " + requirement.reason, "use a provider version that has it"});
+                                requirement.id + ": " + requirement.reason,
+                                "use a provider version that has it"});
     }
   }
 }
 
 }  // namespace
 
-Result<ManifestStage> stage_manifest(const Ground& ground, const Request& request, const ProfileStage& profile,
-                                     const ProgramStage& program, const ProbeStage& probe,
-                                     const WorktreeStage& worktree, const BoundaryStage& boundary,
-                                     const TaskStage& task, const PlanStage& plan) {
+Result<ManifestStage> stage_manifest(const Ground& ground, const Request& request,
+                                     const ProfileStage& profile, const ProgramStage& program,
+                                     const ProbeStage& probe, const WorktreeStage& worktree,
+                                     const BoundaryStage& boundary, const TaskStage& task,
+                                     const PlanStage& plan) {
   manifest::LaunchManifestInput input;
   input.created_at_ms = task.created_unix_ms;
   input.task_id = task.task_id;

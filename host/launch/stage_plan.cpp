@@ -1,5 +1,5 @@
-// Stage `plan`: the adapter's launch hook, then what the host makes of it: the harness's whole environment built from empty, its
-// secrets apart from it, and the command for the boundary. Changes nothing.
+// Stage `plan`: the adapter's launch hook, then what the host makes of it: the harness's whole environment
+// built from empty, its secrets apart from it, and the command for the boundary. Changes nothing.
 
 #include <hitchrail/adapter.h>
 
@@ -42,7 +42,8 @@ json::Value launch_json(const Request& request, const ProfileStage& profile, con
     value.set("conversation", std::move(conversation));
   }
   // No inner sandbox below ours: it could not start, and its harness would run nothing and still succeed.
-  value.set("providerSandbox", boundary.preset.enforcement == boundary::Enforcement::required ? "delegated" : "own");
+  value.set("providerSandbox",
+            boundary.preset.enforcement == boundary::Enforcement::required ? "delegated" : "own");
   json::Value credentials = json::Value::array();
   for (const auto& key : profile.profile.credential_allowlist) {
     credentials.push(key);
@@ -63,11 +64,14 @@ struct Environment {
   std::vector<attempt::Secret> secrets;
 };
 
-Status add_entry(Environment& environment, const plugins::EnvEntry& entry, const profiles::SupportProfile& profile,
-                 const std::string& inside_home) {
+Status add_entry(Environment& environment, const plugins::EnvEntry& entry,
+                 const profiles::SupportProfile& profile, const std::string& inside_home) {
   const bool credential = contains(profile.credential_allowlist, entry.name);
   if (!credential && !contains(profile.environment_allowlist, entry.name)) {
-    return Error{ErrorClass::refused, "environment-key-not-allowed", "build the environment", entry.name,
+    return Error{ErrorClass::refused,
+                 "environment-key-not-allowed",
+                 "build the environment",
+                 entry.name,
                  "the adapter asks for a variable that the profile's allow-lists do not name",
                  "add it to launch.environmentAllowlist or launch.credentialAllowlist of the profile"};
   }
@@ -92,7 +96,8 @@ Status add_entry(Environment& environment, const plugins::EnvEntry& entry, const
   return {};
 }
 
-// Every longer string of a login file counts as a known secret: what of it turns up in the stream is redacted.
+// Every longer string of a login file counts as a known secret: what of it turns up in the stream is
+// redacted.
 void add_login_strings(const json::Value& value, std::vector<attempt::Secret>& secrets) {
   if (value.is_string() && value.as_string().size() >= 16) {
     secrets.push_back({"login-file", value.as_string()});
@@ -129,17 +134,23 @@ boundary::RunDirectories planned_directories(const Ground& ground, const std::st
 }
 
 Result<PlanStage> stage_plan(const Ground& ground, const Request& request, const ProfileStage& profile,
-                             const ProgramStage& program, const ProbeStage& probe, const WorktreeStage& worktree,
-                             const BoundaryStage& boundary, const TaskStage& task, plugins::Planner& planner) {
+                             const ProgramStage& program, const ProbeStage& probe,
+                             const WorktreeStage& worktree, const BoundaryStage& boundary,
+                             const TaskStage& task, plugins::Planner& planner) {
   PlanStage stage;
-  const boundary::Inside inside = boundary::inside(boundary.compiled, planned_directories(ground, task.attempt_id));
+  const boundary::Inside inside =
+      boundary::inside(boundary.compiled, planned_directories(ground, task.attempt_id));
   const json::Value document = launch_json(request, profile, probe, worktree, boundary, inside);
   HR_TRY(planned, planner.launch(json::write(document), worktree.resumed ? HR_LAUNCH_RESUME : HR_LAUNCH_NEW,
                                  task.request_text));
   stage.planned = std::move(planned);
   if (stage.planned.plan.transport != HR_TRANSPORT_STDIO) {
-    return Error{ErrorClass::environment, "transport-unsupported", "plan", profile.profile.id,
-                 "this build starts harnesses on stdio only", ""};
+    return Error{ErrorClass::environment,
+                 "transport-unsupported",
+                 "plan",
+                 profile.profile.id,
+                 "this build starts harnesses on stdio only",
+                 ""};
   }
   Environment environment;
   for (const auto& [name, value] : inside.environment) {

@@ -1,5 +1,6 @@
-// Stage `probe`: the steps the adapter asks for, run in the probe boundary (empty HOME and working directory, no credentials, no
-// network), and the runtime manifest made of what it read. A result is remembered for five minutes under everything it depends on.
+// Stage `probe`: the steps the adapter asks for, run in the probe boundary (empty HOME and working directory,
+// no credentials, no network), and the runtime manifest made of what it read. A result is remembered for five
+// minutes under everything it depends on.
 
 #include <hitchrail/adapter.h>
 
@@ -68,8 +69,12 @@ Result<json::Value> run_probe(const Ground& ground, const ProfileStage& profile,
   std::optional<std::string> result = std::move(reply.result_json);
   for (std::size_t next = 0; next < steps.size(); ++next) {
     if (next >= max_steps) {
-      return Error{ErrorClass::failed, "adapter-plan-invalid", "probe", profile.plugin.elf.note.provider_id,
-                   "the adapter asks for more than 16 steps", ""};
+      return Error{ErrorClass::failed,
+                   "adapter-plan-invalid",
+                   "probe",
+                   profile.plugin.elf.note.provider_id,
+                   "the adapter asks for more than 16 steps",
+                   ""};
     }
     HR_TRY(outcome, run_step(boundary, program, steps[next]));
     HR_TRY(more, planner.probe_step(outcome));
@@ -81,8 +86,12 @@ Result<json::Value> run_probe(const Ground& ground, const ProfileStage& profile,
     }
   }
   if (!result) {
-    return Error{ErrorClass::failed, "adapter-hook-failed", "probe", profile.plugin.elf.note.provider_id,
-                 "the adapter gave no probe result", ""};
+    return Error{ErrorClass::failed,
+                 "adapter-hook-failed",
+                 "probe",
+                 profile.plugin.elf.note.provider_id,
+                 "the adapter gave no probe result",
+                 ""};
   }
   return json::parse(*result, json::Duplicates::refuse, "probe result");
 }
@@ -104,7 +113,8 @@ Result<ProbeStage> stage_probe(const Ground& ground, const ProfileStage& profile
   if (ground.home) {
     if (auto memo = recall(*ground.home, "probe", memo_key(profile, program))) {
       const std::int64_t age = unix_millis_now() - memo->get("probedUnixMs").as_int().value_or(0);
-      if (age >= 0 && age < memo_age_ms && !manifest::check_runtime_manifest(memo->get("manifest")).has_error()) {
+      if (age >= 0 && age < memo_age_ms &&
+          !manifest::check_runtime_manifest(memo->get("manifest")).has_error()) {
         stage.runtime_manifest = memo->get("manifest");
         stage.from_memo = true;
         HR_CHECK(check_version(profile, stage.runtime_manifest));

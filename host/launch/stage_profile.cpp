@@ -1,5 +1,5 @@
-// Stage `profile`: the support profile the operator named, and its adapter, sealed. Stage `program`: the executable that will really
-// run, hashed by content. Change nothing.
+// Stage `profile`: the support profile the operator named, and its adapter, sealed. Stage `program`: the
+// executable that will really run, hashed by content. Change nothing.
 
 #include <fcntl.h>
 #include <openssl/evp.h>
@@ -73,13 +73,15 @@ Result<ProfileStage> stage_profile(const Ground& ground, const Request& request)
   return stage;
 }
 
-Result<ProgramStage> stage_program(const Ground& ground, const Request& request, const ProfileStage& profile) {
+Result<ProgramStage> stage_program(const Ground& ground, const Request& request,
+                                   const ProfileStage& profile) {
   profiles::SupportProfile wanted = profile.profile;
   if (!request.executable.empty()) {
     wanted.command = request.executable;
   }
   const char* path = std::getenv("PATH");
-  HR_TRY(resolved, profiles::resolve_executable(wanted, path != nullptr ? path : "/usr/local/bin:/usr/bin:/bin"));
+  HR_TRY(resolved,
+         profiles::resolve_executable(wanted, path != nullptr ? path : "/usr/local/bin:/usr/bin:/bin"));
   ProgramStage stage;
   stage.found_as = resolved.found;
   HR_TRY(executable, boundary::resolve_executable(resolved.program));
@@ -98,8 +100,12 @@ Result<ProgramStage> stage_program(const Ground& ground, const Request& request,
   // The file may have changed while it was read: the hash then belongs to nothing.
   HR_TRY(again, boundary::resolve_executable(stage.executable.path));
   if (!(again.identity == stage.executable.identity)) {
-    return Error{ErrorClass::environment, "executable-changed", "hash", stage.executable.path,
-                 "the program changed while it was read", "try again when its installation has ended"};
+    return Error{ErrorClass::environment,
+                 "executable-changed",
+                 "hash",
+                 stage.executable.path,
+                 "the program changed while it was read",
+                 "try again when its installation has ended"};
   }
   return stage;
 }

@@ -8,8 +8,8 @@
 namespace hitchrail::launch {
 
 Result<TaskStage> stage_task(const Ground&, const Request& request, const ProfileStage& profile,
-                             const ProbeStage& probe, const WorktreeStage& worktree, const BoundaryStage& boundary,
-                             plugins::Planner& planner) {
+                             const ProbeStage& probe, const WorktreeStage& worktree,
+                             const BoundaryStage& boundary, plugins::Planner& planner) {
   TaskStage stage;
   stage.attempt_id = attempt::new_attempt_id();
   stage.task_id = "task_" + sha256_hex(request.message).substr(0, 16);
@@ -41,8 +41,12 @@ Result<TaskStage> stage_task(const Ground&, const Request& request, const Profil
   stage.envelope = std::move(envelope);
   HR_TRY(text, planner.render(json::write(stage.envelope), worktree.resumed ? 1 : 0));
   if (text.empty()) {
-    return Error{ErrorClass::failed, "adapter-plan-invalid", "render the task", profile.plugin.elf.note.provider_id,
-                 "the adapter rendered an empty request", ""};
+    return Error{ErrorClass::failed,
+                 "adapter-plan-invalid",
+                 "render the task",
+                 profile.plugin.elf.note.provider_id,
+                 "the adapter rendered an empty request",
+                 ""};
   }
   stage.request_text = std::move(text);
   return stage;

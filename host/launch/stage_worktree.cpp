@@ -1,5 +1,5 @@
-// Stage `worktree`: the operator's repository, its state by git in the inspector boundary, and the conversation that a resume goes
-// on with. Changes nothing.
+// Stage `worktree`: the operator's repository, its state by git in the inspector boundary, and the
+// conversation that a resume goes on with. Changes nothing.
 
 #include <fcntl.h>
 
@@ -12,7 +12,8 @@ namespace hitchrail::launch {
 
 namespace {
 
-Error resume_error(const std::string& code, const std::string& attempt, std::string detail, std::string remedy) {
+Error resume_error(const std::string& code, const std::string& attempt, std::string detail,
+                   std::string remedy) {
   return Error{ErrorClass::refused, code, "resume", attempt, std::move(detail), std::move(remedy)};
 }
 
@@ -24,17 +25,19 @@ Result<Resumed> find_conversation(const Ground& ground, const Request& request, 
   HR_TRY(directory, attempt::Directory::open(ground.home->fd(), request.resume));
   HR_TRY(status, attempt::status(directory));
   if (!status.terminal()) {
-    return resume_error("resume-not-ended", directory.id(),
-                        std::string("that run is ") + attempt::state_name(status.state),
-                        status.live() ? "hitchrail runs stop " + directory.id() : "hitchrail runs recover " + directory.id());
+    return resume_error(
+        "resume-not-ended", directory.id(), std::string("that run is ") + attempt::state_name(status.state),
+        status.live() ? "hitchrail runs stop " + directory.id() : "hitchrail runs recover " + directory.id());
   }
   const json::Value& header = directory.header();
   if (header.get("adapter").as_string() != profile.plugin.elf.note.provider_id) {
     return resume_error("resume-other-adapter", directory.id(),
-                        "that run used the adapter " + header.get("adapter").as_string(), "use the same --agent");
+                        "that run used the adapter " + header.get("adapter").as_string(),
+                        "use the same --agent");
   }
   if (header.get("worktreeIdentity").as_string() != worktree.identity()) {
-    return resume_error("resume-other-worktree", directory.id(), "that conversation belongs to another work tree",
+    return resume_error("resume-other-worktree", directory.id(),
+                        "that conversation belongs to another work tree",
                         "run it with --worktree of that run (hitchrail runs show " + directory.id() + ")");
   }
   HR_TRY(completion, attempt::completion(directory));
@@ -53,7 +56,8 @@ Result<Resumed> find_conversation(const Ground& ground, const Request& request, 
 
 }  // namespace
 
-Result<WorktreeStage> stage_worktree(const Ground& ground, const Request& request, const ProfileStage& profile) {
+Result<WorktreeStage> stage_worktree(const Ground& ground, const Request& request,
+                                     const ProfileStage& profile) {
   workspace::OpenOptions options;
   options.trust_foreign_owner = request.trust_owner;
   options.keep_apart = {ground.state_path, ground.installation.config_dir, ground.installation.program_dir};

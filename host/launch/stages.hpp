@@ -1,5 +1,6 @@
 #pragma once
-// The stages of the road, and what each hands to the next. Internal to launch/ (doctor uses profile, program and probe).
+// The stages of the road, and what each hands to the next. Internal to launch/ (doctor uses profile, program
+// and probe).
 
 #include <optional>
 #include <string>
@@ -19,8 +20,9 @@
 
 namespace hitchrail::launch {
 
-// What every stage may look at: the installation, the machine, and the state home when there is one. The state home is opened for
-// reading only; `attempt` makes it or opens it for writing, so that a refusal leaves nothing behind.
+// What every stage may look at: the installation, the machine, and the state home when there is one. The
+// state home is opened for reading only; `attempt` makes it or opens it for writing, so that a refusal leaves
+// nothing behind.
 struct Ground {
   Installation installation;
   boundary::Machine machine;
@@ -38,9 +40,9 @@ Result<ProfileStage> stage_profile(const Ground& ground, const Request& request)
 
 struct ProgramStage {
   boundary::Executable executable;
-  std::string found_as;                   // what the profile's command led to, before the launcher rule
-  std::string sha256;                     // hex, of the content
-  std::vector<boundary::Root> packages;   // the executable and its package
+  std::string found_as;                  // what the profile's command led to, before the launcher rule
+  std::string sha256;                    // hex, of the content
+  std::vector<boundary::Root> packages;  // the executable and its package
 };
 void remember_program(const store::StateHome& home, const ProgramStage& program);
 Result<ProgramStage> stage_program(const Ground& ground, const Request& request, const ProfileStage& profile);
@@ -65,7 +67,8 @@ struct WorktreeStage {
   workspace::Baseline baseline;
   std::optional<Resumed> resumed;
 };
-Result<WorktreeStage> stage_worktree(const Ground& ground, const Request& request, const ProfileStage& profile);
+Result<WorktreeStage> stage_worktree(const Ground& ground, const Request& request,
+                                     const ProfileStage& profile);
 
 struct BoundaryStage {
   boundary::Preset preset;
@@ -74,8 +77,9 @@ struct BoundaryStage {
   std::vector<std::string> absent_paths;
 };
 Result<boundary::Preset> find_preset(const Installation& installation, const std::string& name);
-Result<BoundaryStage> stage_boundary(const Ground& ground, const Request& request, const ProfileStage& profile,
-                                     const ProgramStage& program, const WorktreeStage& worktree);
+Result<BoundaryStage> stage_boundary(const Ground& ground, const Request& request,
+                                     const ProfileStage& profile, const ProgramStage& program,
+                                     const WorktreeStage& worktree);
 
 struct TaskStage {
   std::string attempt_id;
@@ -85,10 +89,11 @@ struct TaskStage {
   std::string request_text;
 };
 Result<TaskStage> stage_task(const Ground& ground, const Request& request, const ProfileStage& profile,
-                             const ProbeStage& probe, const WorktreeStage& worktree, const BoundaryStage& boundary,
-                             plugins::Planner& planner);
+                             const ProbeStage& probe, const WorktreeStage& worktree,
+                             const BoundaryStage& boundary, plugins::Planner& planner);
 
-// GIT_AUTHOR_* and GIT_COMMITTER_*: the caller's variables, else the repository's configuration, else ~/.gitconfig.
+// GIT_AUTHOR_* and GIT_COMMITTER_*: the caller's variables, else the repository's configuration, else
+// ~/.gitconfig.
 std::vector<std::pair<std::string, std::string>> git_identity(const workspace::Worktree& worktree);
 
 // Run directories as they will be called; they do not exist yet, identities are empty.
@@ -102,15 +107,18 @@ struct PlanStage {
   boundary::Command command;
 };
 Result<PlanStage> stage_plan(const Ground& ground, const Request& request, const ProfileStage& profile,
-                             const ProgramStage& program, const ProbeStage& probe, const WorktreeStage& worktree,
-                             const BoundaryStage& boundary, const TaskStage& task, plugins::Planner& planner);
+                             const ProgramStage& program, const ProbeStage& probe,
+                             const WorktreeStage& worktree, const BoundaryStage& boundary,
+                             const TaskStage& task, plugins::Planner& planner);
 
 struct ManifestStage {
   json::Value manifest;
 };
-Result<ManifestStage> stage_manifest(const Ground& ground, const Request& request, const ProfileStage& profile, const ProgramStage& program,
+Result<ManifestStage> stage_manifest(const Ground& ground, const Request& request,
+                                     const ProfileStage& profile, const ProgramStage& program,
                                      const ProbeStage& probe, const WorktreeStage& worktree,
-                                     const BoundaryStage& boundary, const TaskStage& task, const PlanStage& plan);
+                                     const BoundaryStage& boundary, const TaskStage& task,
+                                     const PlanStage& plan);
 
 // Everything before the first change, in order.
 struct Prepared {
@@ -132,6 +140,7 @@ Status stage_admission(const Ground& ground, const store::StateHome& home, store
 Status fill_git(const Ground& ground, const Prepared& prepared, int attempt_dirfd);
 // Memo of what program and probe found; failure costs time only.
 void remember_stages(const store::StateHome& home, const Prepared& prepared);
-Result<Started> stage_attempt(const Ground& ground, const Request& request, Prepared& prepared, Timings& timings);
+Result<Started> stage_attempt(const Ground& ground, const Request& request, Prepared& prepared,
+                              Timings& timings);
 
 }  // namespace hitchrail::launch

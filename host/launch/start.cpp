@@ -1,6 +1,6 @@
-// Stage `attempt` and `spawn`: the first changes. Order (so that a crash at any point is decidable): directory built aside, home and
-// private git filled, run.started durable, lease, directory published, placeholders, shim. What fails after publishing ends as a
-// journaled run.failed, cause start-failed.
+// Stage `attempt` and `spawn`: the first changes. Order (so that a crash at any point is decidable):
+// directory built aside, home and private git filled, run.started durable, lease, directory published,
+// placeholders, shim. What fails after publishing ends as a journaled run.failed, cause start-failed.
 
 #include <fcntl.h>
 #include <unistd.h>
@@ -159,7 +159,8 @@ std::string spawn_document(const Request& request, const Prepared& prepared) {
   std::uint32_t flags = 0;
   flags |= plan.close_input ? wire::flag_close_input : 0u;
   flags |= plan.needs_pipe ? wire::flag_pipes : 0u;
-  flags |= prepared.boundary.compiled.backend == boundary::Backend::landlock ? wire::flag_no_pid_namespace : 0u;
+  flags |=
+      prepared.boundary.compiled.backend == boundary::Backend::landlock ? wire::flag_no_pid_namespace : 0u;
   document.flags(flags);
   return document.bytes();
 }
@@ -177,7 +178,8 @@ Status spawn(const Ground& ground, const Request& request, Prepared& prepared, c
   run.git = std::move(git);
   HR_TRY(plan, boundary::flat_plan(prepared.boundary.compiled, run, prepared.plan.command));
   HR_TRY(plan_fd, sealed_memfd("init-plan", plan));
-  HR_TRY(config_fd, sealed_memfd("runner-config", runner::to_json(runner::config_for(prepared.plan.planned.plan))));
+  HR_TRY(config_fd,
+         sealed_memfd("runner-config", runner::to_json(runner::config_for(prepared.plan.planned.plan))));
   HR_TRY(secrets_fd, sealed_memfd("secrets", attempt::encode_secrets(prepared.plan.secrets)));
   HR_TRY(home_fd, open_at(directory.fd(), "home", O_RDONLY | O_DIRECTORY));
   attempt::SpawnRequest spawn;
@@ -228,7 +230,8 @@ Status fill_directory(const Ground& ground, Prepared& prepared, int attempt_dirf
 
 }  // namespace
 
-Result<Started> stage_attempt(const Ground& ground, const Request& request, Prepared& prepared, Timings& timings) {
+Result<Started> stage_attempt(const Ground& ground, const Request& request, Prepared& prepared,
+                              Timings& timings) {
   const std::int64_t begin_ns = monotonic_nanos();
   HR_TRY(home, store::StateHome::open(store::Access::write));
   HR_TRY(programs, open_programs(ground.installation));

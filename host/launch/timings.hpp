@@ -1,5 +1,6 @@
 #pragma once
-// What each stage of the road cost: names and nanoseconds, in order. `--timings` prints it, tests/bench reads it.
+// What each stage of the road cost: names and nanoseconds, in order. `--timings` prints it, tests/bench reads
+// it.
 
 #include <cstdint>
 #include <string>
