@@ -49,11 +49,12 @@ struct Machine {
   bool user_namespaces = false;  // a user namespace with mount rights can be made here
   bool mount_api = false;        // open_tree, mount_setattr, move_mount work in it
   bool pid_namespace = false;    // with a fresh /proc, subset=pid
+  bool net_namespace = false;    // with loopback up
   bool seccomp = false;
   int landlock_abi = 0;  // 0: none
   std::vector<SystemPath> system;
   std::vector<SystemLink> links;
-  std::vector<std::string> devices;       // of null zero full random urandom that exist
+  std::vector<Root> devices;              // of null zero full random urandom that exist
   std::vector<std::string> mount_points;  // of this mount namespace, for nested mounts in roots
   std::vector<Finding> missing;           // in the order of the list above
 };
@@ -102,12 +103,16 @@ struct Compiled {
   std::vector<Grant> grants;
   std::vector<Protected> protected_names;
   std::vector<Root> denied;  // masked (native) or not granted (landlock)
+  std::vector<CredentialFile> credentials;
   std::vector<SystemLink> links;
+  std::vector<Root> devices;
   std::uint32_t uid =
       0;  // global ids the program will run as; the caller chowns run directories when they are not its own
   std::uint32_t gid = 0;
   bool switch_user = false;
-  bool unix_sockets = true;  // false: only socketpair (landlock backend, probes)
+  bool net_namespace = false;  // its own, only loopback in it
+  bool inet_sockets = true;    // INET, INET6 and NETLINK route may be made
+  bool unix_sockets = true;    // false: only socketpair (landlock backend, probes)
   bool fixed_inside =
       true;  // run directories appear at inside_* paths (native); false: at their own (landlock)
   bool run_directories = true;  // the boundary wants RunDirectories
@@ -134,7 +139,7 @@ struct Inspector {
   Root worktree;
   std::vector<Root>
       git_directories;  // git dir and common dir where they lie outside the worktree, private git directory
-  std::optional<Root> import_git_dir;
+  std::optional<WritableRoot> import_git_dir;
 };
 Result<Compiled> inspector_boundary(const Inspector& what, const Machine& machine,
                                     const Options& options = {});
@@ -149,6 +154,10 @@ struct RunDirectories {  // of one attempt, all existing, owned by Compiled::uid
   std::optional<Root> home;
   std::optional<Root> temp;
   std::optional<Root> git;  // run-private git directory
+  // Further grants of this attempt, in mount order (a later one may lie below an earlier one): what the
+  // workspace service wants seen in and around the private git directory. Source and target may differ
+  // (native only).
+  std::vector<Grant> views;
 };
 struct Inside {
   std::string home, temp, worktree;
@@ -219,8 +228,10 @@ Result<std::string> init_path();
 // The seccomp filter as bytes (struct sock_filter list), compiled once per process and variant. Code
 // seccomp-compile-failed.
 struct FilterOptions {
-  bool inet = true;          // INET, INET6, NETLINK route
-  bool unix_sockets = true;  // socket(AF_UNIX); socketpair always works
+  bool inet = true;            // INET, INET6, NETLINK route
+  bool net_namespace = false;  // its own, only loopback in it
+  bool inet_sockets = true;    // INET, INET6 and NETLINK route may be made
+  bool unix_sockets = true;    // socket(AF_UNIX); socketpair always works
 };
 Result<std::string> seccomp_filter(const FilterOptions& options);
 

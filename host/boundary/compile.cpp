@@ -1,0 +1,422 @@
+// The policy compiler: pure, from values to a value. Roots are judged first, then the best backend that
+// proves every required capability is taken, then the grants are listed. What stands in the way is collected,
+// so that preview shows all of it.
+#include <algorithm>
+#include <cstdlib>
+#include <string_view>
+
+#include "boundary/internal.hpp"
+#include "core/canonical.hpp"
+
+namespace hitchrail::boundary {
+namespace {
+
+void block(Compiled& out, ErrorClass kind, std::string code, std::string object, std::string detail,
+           std::string remedy = "") {
+  out.blockers.push_back({Error{kind, std::move(code), "compile boundary", std::move(object),
+                                std::move(detail), std::move(remedy)}});
+}
+void refuse(Compiled& out, std::string code, std::string object, std::string detail,
+            std::string remedy = "") {
+  block(out, ErrorClass::refused, std::move(code), std::move(object), std::move(detail), std::move(remedy));
+}
+
+bool has_protected_component(const std::string& path) {
+  std::size_t start = 1;
+  while (start < path.size()) {
+    const std::size_t end = std::min(path.find('/', start), path.size());
+    const std::string_view part(path.data() + start, end - start);
+    for (const char* name : protected_names()) {
+      if (part == name) {
+        return true;
+      }
+    }
+    start = end + 1;
+  }
+  return false;
+}
+
+// ---- refused roots
+// -----------------------------------------------------------------------------------------------------------
+bool too_wide(const std::string& path, const Roots& roots, bool writable) {
+  static constexpr std::string_view always[] = {"/",    "/etc", "/boot", "/dev",  "/proc", "/sys",
+                                                "/run", "/var", "/home", "/root", "/opt",  "/tmp"};
+  static constexpr std::string_view written[] = {"/usr",   "/bin",    "/sbin", "/lib", "/lib32",
+                                                 "/lib64", "/libx32", "/srv",  "/mnt", "/media"};
+  const auto is = [&](std::string_view name) { return path == name; };
+  if (std::any_of(std::begin(always), std::end(always), is) ||
+      (writable && std::any_of(std::begin(written), std::end(written), is))) {
+    return true;
+  }
+  for (const char* kernel : {"/dev", "/proc", "/sys"}) {
+    if (contains(kernel, path)) {
+      return true;
+    }
+  }
+  return !roots.operator_home.empty() && roots.operator_home != "/" && contains(path, roots.operator_home);
+}
+
+bool overlaps(const std::string& a, const std::string& b) {
+  return contains(a, b) || contains(b, a);
+}
+
+void judge_root(const Root& root, const Roots& roots, bool writable, Compiled& out) {
+  if (too_wide(root.path, roots, writable)) {
+    refuse(out, "root-too-wide", root.path, "This directory holds more than one run may have.",
+           "Use a project directory of its own.");
+  }
+  if (contains("/hitchrail", root.path)) {
+    refuse(out, "root-overlaps-host", root.path, "/hitchrail is where a run's own directories appear.", "");
+  }
+  const auto against = [&](const std::vector<std::string>& paths, const char* what) {
+    for (const std::string& path : paths) {
+      if (!path.empty() && overlaps(root.path, path)) {
+        refuse(out, "root-overlaps-host", root.path, std::string("It overlaps ") + what + " " + path + ".",
+               "Keep the worktree and Hitchrail's own directories apart.");
+      }
+    }
+  };
+  against(roots.host_private, "Hitchrail's state, configuration or a credential:");
+  if (writable) {
+    against(roots.host_installed, "Hitchrail's programs, plugins or profiles:");
+    if (has_protected_component(root.path)) {
+      refuse(out, "protected-root", root.path, "A component of the path is a protected name.",
+             "Move the worktree out of .git, .agents, .codex, .claude or .hitchrail.");
+    }
+  }
+  for (const Root& denied : roots.denied) {
+    if (contains(denied.path, root.path)) {
+      refuse(out, "root-denied", root.path, "The preset denies " + denied.path + ", and deny wins.");
+    }
+  }
+}
+
+void judge_writable(const WritableRoot& writable, const Machine& machine, Compiled& out) {
+  for (const Entry& entry : writable.entries) {
+    const bool is_protected = std::any_of(protected_names().begin(), protected_names().end(),
+                                          [&](const char* name) { return entry.name == name; });
+    const std::string path = writable.root.path + "/" + entry.name;
+    if (is_protected && entry.kind == EntryKind::symlink) {
+      refuse(out, "protected-name-symlink", path, "A protected name is a symbolic link.",
+             "Replace the link by what it points to.");
+    } else if (is_protected && entry.kind == EntryKind::other) {
+      refuse(out, "protected-name-type", path, "A protected name is neither a file nor a directory.",
+             "Remove it.");
+    }
+  }
+  for (const std::string& mount : machine.mount_points) {
+    if (mount != writable.root.path && contains(writable.root.path, mount)) {
+      refuse(out, "nested-mount", mount, "Another file system is mounted inside the writable root.",
+             "Unmount it, or use a worktree without mounts inside.");
+    }
+  }
+}
+
+void judge_roots(const Roots& roots, const Machine& machine, Compiled& out) {
+  if (roots.worktree) {
+    judge_root(roots.worktree->root, roots, !roots.worktree_read_only, out);
+    if (!roots.worktree_read_only) {
+      judge_writable(*roots.worktree, machine, out);
+    }
+  }
+  for (const WritableRoot& root : roots.write) {
+    judge_root(root.root, roots, true, out);
+    judge_writable(root, machine, out);
+  }
+  for (const Root& root : roots.read) {
+    judge_root(root, roots, false, out);
+  }
+  for (const Root& root : roots.packages) {
+    judge_root(root, roots, false, out);
+  }
+}
+
+// ---- backend
+// -----------------------------------------------------------------------------------------------------------------
+std::vector<std::string> proven_by(Backend backend, const Machine& machine, Network network) {
+  std::vector<std::string> proven;
+  const bool native = backend == Backend::native;
+  if (native) {
+    proven = {"filesystem.metadata", "filesystem.private-tmp", "filesystem.protected-names",
+              "filesystem.read",     "filesystem.set-id",      "filesystem.write",
+              "ipc.isolation",       "process.isolation",      "process.tree",
+              "sockets.outside"};
+  } else {
+    proven = {"filesystem.protected-names", "filesystem.read", "filesystem.set-id", "filesystem.write",
+              "sockets.outside"};
+    if (rights::scoped(machine.landlock_abi) != 0) {
+      proven.emplace_back("process.isolation");
+    }
+  }
+  if (network == Network::none) {
+    proven.emplace_back("network.none");
+  }
+  std::sort(proven.begin(), proven.end());
+  return proven;
+}
+
+std::vector<std::string> without(const std::vector<std::string>& all, const std::vector<std::string>& less) {
+  std::vector<std::string> rest;
+  std::set_difference(all.begin(), all.end(), less.begin(), less.end(), std::back_inserter(rest));
+  return rest;
+}
+
+std::string joined(const std::vector<std::string>& words) {
+  std::string text;
+  for (const std::string& word : words) {
+    text += (text.empty() ? "" : ", ") + word;
+  }
+  return text;
+}
+
+// Why this backend cannot be had here; empty when it can.
+std::vector<Finding> obstacles(Backend backend, const Machine& machine) {
+  std::vector<Finding> found;
+  const bool native = backend == Backend::native;
+  for (const Finding& finding : machine.missing) {
+    const bool landlock_only = finding.code == "landlock-abi-old" || finding.code == "landlock-missing";
+    const bool both = finding.code == "seccomp-missing" || finding.code == "init-missing";
+    if (both || (native ? !landlock_only : landlock_only)) {
+      found.push_back(finding);
+    }
+  }
+  return found;
+}
+
+bool usable(Backend backend, const Machine& machine, const Compiled& out) {
+  if (!machine.seccomp) {
+    return false;
+  }
+  if (backend == Backend::native) {
+    const bool net = out.network == Network::host || !out.run_directories || machine.net_namespace;
+    return machine.user_namespaces && machine.mount_api && machine.pid_namespace && net;
+  }
+  return machine.landlock_abi >= 3;  // before, a file outside could be truncated
+}
+
+void choose_backend(const Preset& preset, const Machine& machine, const Options& options, Compiled& out) {
+  std::vector<std::string> required = preset.required_capabilities;
+  std::sort(required.begin(), required.end());
+  const auto unproven = [&](Backend backend) {
+    return without(required, proven_by(backend, machine, out.network));
+  };
+  const auto fits = [&](Backend backend) {
+    return usable(backend, machine, out) && unproven(backend).empty();
+  };
+  std::vector<Backend> candidates{Backend::native, Backend::landlock};
+  if (options.backend != Backend::automatic) {
+    candidates = {options.backend};
+  }
+  out.backend = candidates.front();
+  for (const Backend candidate : candidates) {
+    if (fits(candidate)) {
+      out.backend = candidate;
+      return;
+    }
+  }
+  for (const Backend candidate : candidates) {
+    const std::string name = candidate == Backend::native ? "native" : "landlock";
+    for (const Finding& finding : obstacles(candidate, machine)) {
+      const bool listed = std::any_of(out.blockers.begin(), out.blockers.end(), [&](const Blocker& blocker) {
+        return blocker.error.code == finding.code;
+      });
+      if (!listed) {
+        block(out, ErrorClass::environment, finding.code, "backend " + name, finding.detail, finding.remedy);
+      }
+    }
+    if (usable(candidate, machine, out) && !unproven(candidate).empty()) {
+      refuse(out, "capability-unproven", "backend " + name,
+             "The preset requires what this backend does not prove: " + joined(unproven(candidate)) + ".",
+             "Run on a machine with user namespaces and mount rights (hitchrail doctor), or choose another "
+             "preset.");
+    }
+  }
+  if (out.blockers.empty()) {
+    block(out, ErrorClass::environment, "boundary-unavailable", "backend",
+          "No backend works on this machine.", "Run: hitchrail doctor");
+  }
+}
+
+// ---- grants
+// ------------------------------------------------------------------------------------------------------------------
+void add_system(const Machine& machine, Compiled& out) {
+  for (const SystemPath& path : machine.system) {
+    out.grants.push_back({"system", path.source, path.target, false, true});
+  }
+  out.links = machine.links;
+  out.devices = machine.devices;
+}
+
+void add_writable(const WritableRoot& writable, const std::string& role, bool read_only, Compiled& out) {
+  out.grants.push_back({role, writable.root, writable.root.path, !read_only, true});
+  for (const char* name : protected_names()) {
+    Protected entry{writable.root.path, name, EntryKind::absent, {}};
+    for (const Entry& found : writable.entries) {
+      if (found.name == name) {
+        entry.state = found.kind;
+        entry.identity = found.identity;
+      }
+    }
+    out.protected_names.push_back(entry);
+  }
+  if (out.backend != Backend::landlock || read_only) {
+    return;
+  }
+  if (writable.too_many_entries) {
+    refuse(out, "too-many-entries", writable.root.path,
+           "The landlock backend grants the top-level entries one by one, at most 4096.",
+           "Use a machine where the native backend works.");
+  }
+  for (const Entry& entry : writable.entries) {
+    const bool is_protected = std::any_of(protected_names().begin(), protected_names().end(),
+                                          [&](const char* name) { return entry.name == name; });
+    if (is_protected || entry.kind == EntryKind::symlink || entry.kind == EntryKind::other) {
+      continue;
+    }
+    const Root source{writable.root.path + "/" + entry.name, entry.identity,
+                      entry.kind == EntryKind::directory, writable.root.uid, writable.root.gid};
+    out.grants.push_back({"entry", source, source.path, true, true});
+  }
+}
+
+void add_grants(const Roots& roots, const Machine& machine, Compiled& out) {
+  add_system(machine, out);
+  for (const Root& root : roots.packages) {
+    out.grants.push_back({"package", root, root.path, false, true});
+  }
+  for (const Root& root : roots.read) {
+    out.grants.push_back({"read", root, root.path, false, true});
+  }
+  if (roots.worktree) {
+    out.worktree = roots.worktree->root.path;
+    add_writable(*roots.worktree, "worktree", roots.worktree_read_only, out);
+  }
+  for (const WritableRoot& root : roots.write) {
+    add_writable(root, "write-root", false, out);
+  }
+  if (roots.git_objects) {
+    out.has_git = true;
+    const bool fixed = out.backend == Backend::native;
+    out.grants.push_back(
+        {"objects", *roots.git_objects, fixed ? inside_objects : roots.git_objects->path, false, false});
+    for (const Protected& name : out.protected_names) {
+      out.git_file =
+          out.git_file || (name.root == out.worktree && name.name == ".git" && name.state == EntryKind::file);
+    }
+  }
+  out.credentials = roots.credentials;
+  out.denied = roots.denied;
+}
+
+void choose_user(const Roots& roots, const Machine& machine, Compiled& out) {
+  out.uid = machine.uid;
+  out.gid = machine.gid;
+  if (machine.uid == 0 && roots.worktree && roots.worktree->root.uid != 0) {
+    out.uid = roots.worktree->root.uid;
+    out.gid = roots.worktree->root.gid;
+    out.switch_user = true;
+  }
+}
+
+void add_warnings(const Roots& roots, const Machine& machine, Compiled& out) {
+  if (out.backend == Backend::landlock) {
+    const auto missing = without(capability_names(), proven_by(Backend::landlock, machine, out.network));
+    out.warnings.push_back(
+        {"backend-landlock", "Not held by this backend: " + joined(missing) +
+                                 ". No new name can be made at the top level of the worktree."});
+  } else if (machine.landlock_abi < 6) {
+    out.warnings.push_back(
+        {"landlock-second-layer", "Landlock here is ABI " + std::to_string(machine.landlock_abi) +
+                                      ": signals to init are stopped by the pid namespace only."});
+  }
+  if (out.network == Network::host) {
+    out.warnings.push_back({"network-host", "The preset gives the run the host's network."});
+  }
+  if (out.uid == 0) {
+    out.warnings.push_back(
+        {"uid-0",
+         "The run keeps uid 0 (root owns the worktree); held by subset=pid, Landlock and the "
+         "set-id filter."});
+  }
+  const bool absent = std::any_of(out.protected_names.begin(), out.protected_names.end(),
+                                  [](const Protected& name) { return name.state == EntryKind::absent; });
+  if (absent && roots.worktree && !roots.worktree_read_only && out.backend == Backend::native) {
+    out.warnings.push_back({"placeholders",
+                            "Absent protected names are empty directories in the worktree while the run "
+                            "lasts."});
+  }
+}
+
+}  // namespace
+
+const std::vector<std::string>& capability_names() {
+  static const std::vector<std::string> names{
+      "filesystem.metadata", "filesystem.private-tmp", "filesystem.protected-names",
+      "filesystem.read",     "filesystem.set-id",      "filesystem.write",
+      "ipc.isolation",       "network.none",           "process.isolation",
+      "process.tree",        "sockets.outside"};
+  return names;
+}
+
+const char* backend_name(Backend backend) {
+  return backend == Backend::native ? "native" : "landlock";
+}
+
+std::vector<std::string> proven_capabilities(const Compiled& compiled, const Machine& machine) {
+  return proven_by(compiled.backend, machine, compiled.network);
+}
+
+Result<Backend> backend_from_environment() {
+  const char* value = std::getenv("HITCHRAIL_BOUNDARY_BACKEND");
+  const std::string_view name = value == nullptr ? "" : value;
+  if (name.empty() || name == "auto") {
+    return Backend::automatic;
+  }
+  if (name == "native") {
+    return Backend::native;
+  }
+  if (name == "landlock") {
+    return Backend::landlock;
+  }
+  return Error{ErrorClass::usage,
+               "backend-unknown",
+               "read environment",
+               "HITCHRAIL_BOUNDARY_BACKEND",
+               "Known backends: native, landlock, auto.",
+               ""};
+}
+
+Status admit(const Compiled& compiled) {
+  if (!compiled.blockers.empty()) {
+    return compiled.blockers.front().error;
+  }
+  return {};
+}
+
+Result<Compiled> compile(const Preset& preset, const Roots& roots, const Machine& machine,
+                         const Options& options) {
+  return compile_with(preset, roots, machine, options, false);
+}
+
+Result<Compiled> compile_with(const Preset& preset, const Roots& roots, const Machine& machine,
+                              const Options& options, bool fixed) {
+  Compiled out;
+  out.run_directories = !fixed;
+  out.preset_id = preset.id;
+  out.network = preset.network_allowed ? Network::host : Network::none;
+  out.max_processes = options.max_processes != 0 ? options.max_processes : preset.max_processes;
+  judge_roots(roots, machine, out);
+  choose_backend(preset, machine, options, out);
+  out.fixed_inside = out.backend == Backend::native;
+  out.unix_sockets = out.backend == Backend::native && !fixed;
+  out.net_namespace = out.backend == Backend::native && out.network == Network::none && machine.net_namespace;
+  out.inet_sockets = out.network == Network::host || (out.net_namespace && !fixed);
+  out.landlock_abi = machine.landlock_abi;
+  choose_user(roots, machine, out);
+  add_grants(roots, machine, out);
+  add_warnings(roots, machine, out);
+  HR_CHECK(add_evidence(preset.digest, preset.enforcement, machine, out));
+  return out;
+}
+
+}  // namespace hitchrail::boundary

@@ -1,0 +1,101 @@
+#pragma once
+// Shared by the parts of the boundary service; nobody else includes it.
+
+#include <array>
+#include <string>
+#include <vector>
+
+#include "boundary/boundary.hpp"
+#include "init/plan.hpp"
+
+namespace hitchrail::boundary {
+
+const std::array<const char*, 5>& protected_names();
+bool contains(const std::string& outer, const std::string& inner);  // equal counts
+
+const char* backend_name(Backend backend);
+std::vector<std::string> proven_capabilities(const Compiled& compiled, const Machine& machine);
+// compile(), or with `fixed` one of the boundaries for probes: no run directories, no UNIX and no INET
+// sockets.
+Result<Compiled> compile_with(const Preset& preset, const Roots& roots, const Machine& machine,
+                              const Options& options, bool fixed);
+// Sets policy_hash and evidence.
+Status add_evidence(const std::string& preset_digest, Enforcement enforcement, const Machine& machine,
+                    Compiled& compiled);
+std::string sandbox_user_name(const Compiled& compiled);
+
+// ---- Landlock rights, by their bit
+// ------------------------------------------------------------------------------------
+namespace rights {
+inline constexpr std::uint64_t execute = 1u << 0, write_file = 1u << 1, read_file = 1u << 2,
+                               read_dir = 1u << 3, remove_dir = 1u << 4, remove_file = 1u << 5,
+                               make_char = 1u << 6, make_dir = 1u << 7, make_reg = 1u << 8,
+                               make_sock = 1u << 9, make_fifo = 1u << 10, make_block = 1u << 11,
+                               make_sym = 1u << 12, refer = 1u << 13, truncate = 1u << 14,
+                               ioctl_dev = 1u << 15;
+inline constexpr std::uint64_t file_only = execute | write_file | read_file | truncate | ioctl_dev;
+inline constexpr std::uint64_t read = read_file | read_dir;
+inline constexpr std::uint64_t write = write_file | remove_dir | remove_file | make_dir | make_reg |
+                                       make_sock | make_fifo | make_sym | refer | truncate;
+std::uint64_t handled(int abi);  // file rights this ABI knows
+std::uint64_t scoped(int abi);
+}  // namespace rights
+
+// ---- flat plan writer
+// ------------------------------------------------------------------------------------------------------
+// Collects steps, rules and strings; knows which object is at which path inside, so that a target is always
+// one name below an earlier step.
+class PlanWriter {
+ public:
+  PlanWriter();
+
+  std::uint32_t add(plan::Step step, const std::string& name, const std::string& text);
+  plan::String string(const std::string& text);
+  void rule(std::uint32_t step, std::uint64_t access);
+
+  // The step of the directory (or, for `file`, the empty file) at this inside path: made where the skeleton
+  // is ours, opened where a mounted tree already has it.
+  std::uint32_t node(const std::string& path, bool directory);
+  // Opens path component by component below a mounted tree; `identity` is compared on the last.
+  std::uint32_t existing(const std::string& path, const Identity& identity);
+  // Attaches a clone of a host path at `target`; returns the mount's step, which is from now on the object at
+  // target.
+  std::uint32_t mount(const Root& source, const std::string& target, std::uint32_t flags,
+                      bool skeleton = false);
+  // Attaches a clone of an earlier object over the object `onto`.
+  std::uint32_t clone(std::uint32_t object, std::uint32_t onto, const std::string& path, std::uint32_t flags);
+  void file(const std::string& path, const std::string& content, std::uint32_t mode = 0644);
+  void link(const std::string& path, const std::string& text);
+  std::uint32_t special(plan::StepKind kind, const std::string& path, std::uint32_t flags,
+                        std::uint32_t mode = 0, std::uint64_t size = 0);
+  std::uint32_t source(const Root& root);  // step_source
+  bool known(const std::string& path) const;
+  bool covered(const std::string& path) const;  // lies in a mounted tree
+  // Where an inside path is: nearest object and the rest of the path.
+  plan::Place place(const std::string& path);
+  void object_at(const std::string& path, std::uint32_t step, bool skeleton);
+
+  plan::Header header{};
+  std::vector<plan::Rlimit> rlimits;
+  std::string filter;
+  std::vector<std::string> argv, env, secret_env;
+  std::string bytes();
+
+ private:
+  struct Object {
+    std::string path;
+    std::uint32_t step;
+    bool skeleton;  // names below are made, not opened
+  };
+  const Object& nearest(const std::string& path) const;
+
+  std::vector<plan::Step> steps_;
+  std::vector<plan::LandlockRule> rules_;
+  std::string strings_;
+  std::vector<Object> objects_;
+};
+
+Status write_native(const Compiled& compiled, const RunDirectories& run, PlanWriter& plan);
+Status write_landlock(const Compiled& compiled, const RunDirectories& run, PlanWriter& plan);
+
+}  // namespace hitchrail::boundary

@@ -1,0 +1,228 @@
+// Recorded placeholders: an empty directory for each protected name that does not exist, so that the boundary
+// can hold it.
+//
+// Crash order. Each directory is first made under a random name that is already in the record, then its inode
+// is recorded, then it is renamed (never over anything). So at every point a record on disk names what may
+// exist: by a name nobody else uses, or by its inode.
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <cstdlib>
+
+#include "boundary/internal.hpp"
+#include "core/file.hpp"
+#include "core/ids.hpp"
+#include "core/text.hpp"
+
+namespace hitchrail::boundary {
+namespace {
+
+constexpr const char* record_name = "placeholders";
+
+struct Placeholder {
+  std::string root;
+  Identity root_identity;
+  std::string name;
+  std::string working_name;
+  Identity identity;  // 0 until made
+};
+
+json::Value to_json(const std::vector<Placeholder>& list) {
+  json::Value items = json::Value::array();
+  for (const Placeholder& each : list) {
+    json::Value item = json::Value::object();
+    item.set("root", hex_encode(each.root));  // a path may be any bytes
+    item.set("rootDevice", std::to_string(each.root_identity.dev));
+    item.set("rootInode", std::to_string(each.root_identity.ino));
+    item.set("name", each.name);
+    item.set("workingName", each.working_name);
+    item.set("device", std::to_string(each.identity.dev));
+    item.set("inode", std::to_string(each.identity.ino));
+    items.push(std::move(item));
+  }
+  json::Value document = json::Value::object();
+  document.set("schemaVersion", "placeholders/v1");
+  document.set("items", std::move(items));
+  return document;
+}
+
+Status write_record(int attempt_dirfd, const std::vector<Placeholder>& list) {
+  return write_file_atomic(attempt_dirfd, record_name, json::write(to_json(list)) + "\n");
+}
+
+std::string hex_decode(const std::string& hex) {
+  std::string bytes;
+  for (std::size_t i = 0; i + 1 < hex.size(); i += 2) {
+    bytes.push_back(static_cast<char>(std::strtoul(hex.substr(i, 2).c_str(), nullptr, 16)));
+  }
+  return bytes;
+}
+
+std::uint64_t number(const json::Value& value) {
+  return std::strtoull(value.as_string().c_str(), nullptr, 10);
+}
+
+Result<std::vector<Placeholder>> read_record(int attempt_dirfd) {
+  HR_TRY(text, read_file_at(attempt_dirfd, record_name, 1u << 20));
+  HR_TRY(document, json::parse(text, json::Duplicates::refuse, record_name));
+  if (document.get("schemaVersion").as_string() != "placeholders/v1") {
+    return Error{ErrorClass::failed,
+                 "placeholders-record",
+                 "read placeholders",
+                 record_name,
+                 "Not a record of this version.",
+                 "Remove the empty directories and this file by hand."};
+  }
+  std::vector<Placeholder> list;
+  for (const json::Value& item : document.get("items").items()) {
+    Placeholder each;
+    each.root = hex_decode(item.get("root").as_string());
+    each.root_identity = {number(item.get("rootDevice")), number(item.get("rootInode"))};
+    each.name = item.get("name").as_string();
+    each.working_name = item.get("workingName").as_string();
+    each.identity = {number(item.get("device")), number(item.get("inode"))};
+    list.push_back(std::move(each));
+  }
+  return list;
+}
+
+Result<Fd> open_root(const Placeholder& each) {
+  HR_TRY(root, open_no_symlinks(AT_FDCWD, each.root, O_RDONLY | O_DIRECTORY));
+  struct stat info {};
+  if (fstat(root.get(), &info) < 0) {
+    return errno_error("stat", each.root, errno);
+  }
+  if (Identity{info.st_dev, info.st_ino} != each.root_identity) {
+    return Error{ErrorClass::refused,
+                 "root-changed",
+                 "open root",
+                 each.root,
+                 "Another directory is at this path now.",
+                 ""};
+  }
+  return root;
+}
+
+std::optional<Identity> identity_of(int root, const std::string& name) {
+  struct stat info {};
+  if (fstatat(root, name.c_str(), &info, AT_SYMLINK_NOFOLLOW) < 0 || !S_ISDIR(info.st_mode)) {
+    return std::nullopt;
+  }
+  return Identity{info.st_dev, info.st_ino};
+}
+
+Status make_working(std::vector<Placeholder>& list) {
+  for (Placeholder& each : list) {
+    HR_TRY(root, open_root(each));
+    if (mkdirat(root.get(), each.working_name.c_str(), 0755) < 0) {
+      return errno_error("make placeholder", each.root + "/" + each.name, errno);
+    }
+    const auto identity = identity_of(root.get(), each.working_name);
+    if (!identity) {
+      return errno_error("stat placeholder", each.root + "/" + each.name, ENOENT);
+    }
+    each.identity = *identity;
+  }
+  return {};
+}
+
+Status rename_all(const std::vector<Placeholder>& list) {
+  for (const Placeholder& each : list) {
+    HR_TRY(root, open_root(each));
+    if (renameat2(root.get(), each.working_name.c_str(), root.get(), each.name.c_str(), RENAME_NOREPLACE) <
+        0) {
+      Error error = errno_error("place placeholder", each.root + "/" + each.name, errno);
+      error.code = error.code == "eexist" ? "protected-name-appeared" : error.code;
+      return error;
+    }
+  }
+  return {};
+}
+
+Status make_all(int attempt_dirfd, std::vector<Placeholder>& list) {
+  HR_CHECK(write_record(attempt_dirfd, list));
+  HR_CHECK(make_working(list));
+  HR_CHECK(write_record(attempt_dirfd, list));
+  return rename_all(list);
+}
+
+}  // namespace
+
+Status make_placeholders(Compiled& compiled, int attempt_dirfd) {
+  if (compiled.backend != Backend::native) {
+    return {};  // no new name can be made at the top level anyway
+  }
+  std::vector<Placeholder> list;
+  std::vector<std::size_t> places;
+  for (std::size_t i = 0; i < compiled.protected_names.size(); ++i) {
+    const Protected& name = compiled.protected_names[i];
+    if (name.state != EntryKind::absent) {
+      continue;
+    }
+    for (const Grant& grant : compiled.grants) {
+      if (grant.target == name.root && grant.writable) {
+        list.push_back({name.root, grant.source.identity, name.name, ".hitchrail-" + random_id("", 20), {}});
+        places.push_back(i);
+        break;
+      }
+    }
+  }
+  if (list.empty()) {
+    return {};
+  }
+  const Status made = make_all(attempt_dirfd, list);
+  if (made.has_error()) {
+    (void)remove_placeholders(attempt_dirfd);
+    return made;
+  }
+  for (std::size_t i = 0; i < places.size(); ++i) {
+    compiled.protected_names[places[i]].identity = list[i].identity;
+  }
+  return {};
+}
+
+Status remove_placeholders(int attempt_dirfd, std::vector<std::string>* kept) {
+  auto read = read_record(attempt_dirfd);
+  if (read.has_error()) {
+    return read.error().code == "enoent" ? Status{} : Status{read.error()};
+  }
+  bool all = true;
+  for (const Placeholder& each : read.value()) {
+    auto root = open_root(each);
+    if (root.has_error()) {
+      continue;  // the root itself is gone or another one: nothing of ours is there
+    }
+    const int fd = root.value().get();
+    if (unlinkat(fd, each.working_name.c_str(), AT_REMOVEDIR) < 0 && errno != ENOENT) {
+      all = false;
+    }
+    const auto found = identity_of(fd, each.name);
+    if (!found || each.identity.ino == 0 || *found != each.identity) {
+      continue;
+    }
+    // rmdir itself refuses what is not empty.
+    if (unlinkat(fd, each.name.c_str(), AT_REMOVEDIR) < 0 && errno != ENOENT) {
+      all = all && errno == ENOTEMPTY;
+      if (kept != nullptr) {
+        kept->push_back(each.root + "/" + each.name);
+      }
+    }
+  }
+  if (!all) {
+    return Error{ErrorClass::failed,
+                 "placeholders-left",
+                 "remove placeholders",
+                 record_name,
+                 "A placeholder could not be removed now.",
+                 "Run: hitchrail runs recover"};
+  }
+  if (unlinkat(attempt_dirfd, record_name, 0) < 0 && errno != ENOENT) {
+    return errno_error("remove", record_name, errno);
+  }
+  return {};
+}
+
+}  // namespace hitchrail::boundary

@@ -1,0 +1,381 @@
+// Starting hitchrail-init without a shim: probes and git. The caller's thread is the supervisor: it feeds
+// stdin, takes bounded output, and does not return before the whole tree is gone.
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <spawn.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <climits>
+#include <cstdlib>
+#include <cstring>
+
+#include "boundary/internal.hpp"
+#include "core/file.hpp"
+#include "core/ids.hpp"
+#include "shim/wire.hpp"
+
+namespace hitchrail::boundary {
+namespace {
+
+struct Pipe {
+  Fd read;
+  Fd write;
+};
+
+Result<Pipe> make_pipe() {
+  int fds[2];
+  if (pipe2(fds, O_CLOEXEC) < 0) {
+    return errno_error("make pipe", "boundary", errno);
+  }
+  return Pipe{Fd(fds[0]), Fd(fds[1])};
+}
+
+// Init and everything below it, until it is certain that nothing of it is left.
+class Tree {
+ public:
+  Tree(pid_t pid, Fd socket) : pid_(pid), socket_(std::move(socket)) {}
+  Tree(Tree&& other) noexcept : pid_(std::exchange(other.pid_, -1)), socket_(std::move(other.socket_)) {}
+  Tree& operator=(Tree&&) = delete;
+  Tree(const Tree&) = delete;
+  Tree& operator=(const Tree&) = delete;
+  ~Tree() { end(); }
+
+  [[nodiscard]] int socket() const { return socket_.get(); }
+
+  // Init sees its socket close, ends the tree and exits; one that does not is killed, which ends a pid
+  // namespace.
+  void end() {
+    if (pid_ < 0) {
+      return;
+    }
+    socket_.reset();
+    const std::int64_t deadline = monotonic_nanos() + 3'000'000'000;
+    bool killed = false;
+    while (!reaped()) {
+      if (!killed && monotonic_nanos() > deadline) {
+        kill(-pid_, SIGKILL);
+        kill(pid_, SIGKILL);
+        killed = true;
+      }
+      usleep(killed ? 1000 : 200);
+    }
+    pid_ = -1;
+  }
+
+ private:
+  // The first process exits early when pid 1 is another one: its sibling, in the same process group.
+  bool reaped() {
+    if (!first_gone_) {
+      const pid_t got = waitpid(pid_, nullptr, WNOHANG);
+      first_gone_ = got == pid_ || (got < 0 && errno == ECHILD);
+      if (!first_gone_) {
+        return false;
+      }
+    }
+    pid_t got = 0;
+    while ((got = waitpid(-pid_, nullptr, WNOHANG)) > 0) {
+    }
+    return got < 0 && errno == ECHILD;
+  }
+
+  pid_t pid_;
+  Fd socket_;
+  bool first_gone_ = false;
+};
+
+struct SpawnActions {
+  posix_spawn_file_actions_t actions{};
+  SpawnActions() { posix_spawn_file_actions_init(&actions); }
+  ~SpawnActions() { posix_spawn_file_actions_destroy(&actions); }
+  SpawnActions(const SpawnActions&) = delete;
+  SpawnActions& operator=(const SpawnActions&) = delete;
+};
+
+struct Streams {
+  int in;
+  int out;
+  int err;
+};
+
+Result<Tree> start_init(const std::string& plan, const Streams& streams) {
+  HR_TRY(path, init_path());
+  HR_TRY(plan_fd, sealed_memfd("hitchrail-plan", plan));
+  int pair[2];
+  if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0) {
+    return errno_error("make socket pair", "boundary", errno);
+  }
+  Fd ours(pair[0]);
+  Fd theirs(pair[1]);
+  Fd null(open("/dev/null", O_RDWR | O_CLOEXEC));
+  if (!null) {
+    return errno_error("open", "/dev/null", errno);
+  }
+  // Copies above the fixed numbers, so that no dup2 below overwrites what a later one needs.
+  const int sources[] = {plan_fd.get(), theirs.get(), streams.in, streams.out, streams.err, null.get()};
+  std::vector<Fd> copies;
+  SpawnActions spawn;
+  int target = wire::init_plan;
+  for (const int source : sources) {
+    copies.emplace_back(fcntl(source, F_DUPFD_CLOEXEC, 32));
+    if (!copies.back()) {
+      return errno_error("duplicate descriptor", "boundary", errno);
+    }
+    posix_spawn_file_actions_adddup2(&spawn.actions, copies.back().get(), target++);
+  }
+  for (int fd = 0; fd < 3; ++fd) {
+    posix_spawn_file_actions_adddup2(&spawn.actions, copies.back().get(), fd);
+  }
+  char name[] = "hitchrail-init";
+  char* argv[] = {name, nullptr};
+  char* env[] = {nullptr};
+  pid_t pid = -1;
+  const int error = posix_spawn(&pid, path.c_str(), &spawn.actions, nullptr, argv, env);
+  if (error != 0) {
+    return errno_error("start hitchrail-init", path, error);
+  }
+  return Tree(pid, std::move(ours));
+}
+
+Error failure_of(const wire::InitMessage& message) {
+  const std::string step(message.step, strnlen(message.step, sizeof message.step));
+  const std::string detail(message.detail, strnlen(message.detail, sizeof message.detail));
+  Error error{ErrorClass::environment,
+              "boundary-failed",
+              "start boundary",
+              step,
+              std::string(std::strerror(message.error_number)) + (detail.empty() ? "" : ": " + detail),
+              "Run: hitchrail doctor"};
+  if (step == "executable-changed") {
+    error = {ErrorClass::refused,
+             "executable-changed",
+             "start boundary",
+             detail,
+             "The program is not the one that was looked at before.",
+             "Start again; the new program will be judged anew."};
+  } else if (step == "source-changed" || step == "source") {
+    error = {ErrorClass::refused,
+             "root-changed",
+             "start boundary",
+             detail,
+             "What is at this path has changed since it was judged.",
+             "Start again."};
+  } else if (step == "exec") {
+    error.code = "exec-failed";
+  }
+  return error;
+}
+
+// One program's life, as the loop below sees it.
+class Conversation {
+ public:
+  Conversation(Tree& tree, const RunLimits& limits, std::string_view input, Pipe& in, Pipe& out, Pipe& err)
+      : tree_(tree), limits_(limits), input_(input), in_(in.write), out_(out.read), err_(err.read) {
+    for (const Fd* fd : {&in_, &out_, &err_}) {
+      fcntl(fd->get(), F_SETFL, fcntl(fd->get(), F_GETFL) | O_NONBLOCK);
+    }
+    deadline_ = monotonic_nanos() + limits.wall_ms * 1'000'000;
+  }
+
+  Result<RunOutput> run() {
+    struct sigaction ignore {};
+    ignore.sa_handler = SIG_IGN;
+    struct sigaction before {};
+    sigaction(SIGPIPE, &ignore, &before);  // a program need not read its stdin
+    Result<RunOutput> result = loop();
+    sigaction(SIGPIPE, &before, nullptr);
+    return result;
+  }
+
+ private:
+  Result<RunOutput> loop() {
+    while (socket_open_ || out_ || err_) {
+      feed();
+      const std::int64_t left = deadline_ - monotonic_nanos();
+      if (left <= 0) {
+        output_.end = RunOutput::End::timed_out;
+        tree_.end();
+        drain();
+        return output_;
+      }
+      pollfd entries[] = {{socket_open_ ? tree_.socket() : -1, POLLIN, 0},
+                          {out_.get(), POLLIN, 0},
+                          {err_.get(), POLLIN, 0},
+                          {in_.get(), POLLOUT, 0}};
+      const int wait_ms = static_cast<int>(std::min<std::int64_t>(left / 1'000'000 + 1, 60'000));
+      if (poll(entries, 4, wait_ms) < 0 && errno != EINTR) {
+        return errno_error("wait", "boundary", errno);
+      }
+      if (entries[0].revents != 0) {
+        message();
+      }
+      take(out_, output_.out, limits_.max_stdout, output_.out_truncated);
+      take(err_, output_.err, limits_.max_stderr, output_.err_truncated);
+      if (output_.out_truncated) {
+        output_.end = RunOutput::End::output_limit;
+        tree_.end();
+        return output_;
+      }
+      if (failed_) {
+        tree_.end();
+        return failure_of(failure_);
+      }
+    }
+    tree_.end();
+    if (!exited_) {
+      return Error{ErrorClass::environment,
+                   "init-lost",
+                   "run in boundary",
+                   "hitchrail-init",
+                   "It ended without saying how the program ended.",
+                   "Was it killed (out of memory)? See the kernel's log."};
+    }
+    return output_;
+  }
+
+  void feed() {
+    while (in_ && !input_.empty()) {
+      const ssize_t wrote = write(in_.get(), input_.data(), input_.size());
+      if (wrote < 0) {
+        if (errno == EAGAIN || errno == EINTR) {
+          return;
+        }
+        break;  // nobody reads any more
+      }
+      input_.remove_prefix(static_cast<std::size_t>(wrote));
+    }
+    in_.reset();
+  }
+
+  static void take(Fd& fd, std::string& to, std::size_t limit, bool& truncated) {
+    char buffer[65536];
+    while (fd) {
+      const ssize_t got = read(fd.get(), buffer, sizeof buffer);
+      if (got < 0) {
+        if (errno != EAGAIN && errno != EINTR) {
+          fd.reset();
+        }
+        return;
+      }
+      if (got == 0) {
+        fd.reset();
+        return;
+      }
+      const std::size_t room = limit - to.size();
+      const auto size = static_cast<std::size_t>(got);
+      to.append(buffer, std::min(room, size));
+      truncated = truncated || size > room;
+      if (truncated) {
+        return;  // stdout: the program is ended; stderr: read on at the next turn and dropped
+      }
+    }
+  }
+
+  void drain() {
+    take(out_, output_.out, limits_.max_stdout, output_.out_truncated);
+    take(err_, output_.err, limits_.max_stderr, output_.err_truncated);
+  }
+
+  void message() {
+    wire::InitMessage text{};
+    iovec part{&text, sizeof text};
+    alignas(cmsghdr) char control[CMSG_SPACE(8 * sizeof(int))];
+    msghdr header{};
+    header.msg_iov = &part;
+    header.msg_iovlen = 1;
+    header.msg_control = control;
+    header.msg_controllen = sizeof control;
+    const ssize_t got = recvmsg(tree_.socket(), &header, MSG_CMSG_CLOEXEC | MSG_DONTWAIT);
+    if (got < 0 && (errno == EAGAIN || errno == EINTR)) {
+      return;
+    }
+    if (got <= 0) {
+      socket_open_ = false;
+      return;
+    }
+    for (cmsghdr* each = CMSG_FIRSTHDR(&header); each != nullptr; each = CMSG_NXTHDR(&header, each)) {
+      const std::size_t count = (each->cmsg_len - CMSG_LEN(0)) / sizeof(int);
+      for (std::size_t i = 0; i < count; ++i) {
+        int fd = -1;
+        std::memcpy(&fd, CMSG_DATA(each) + i * sizeof(int), sizeof fd);
+        close(fd);  // the tree ends with init here; nobody is signalled alone
+      }
+    }
+    if (text.type == wire::init_failed) {
+      failed_ = true;
+      failure_ = text;
+    } else if (text.type == wire::init_child_exited && text.child == 0) {
+      exited_ = true;
+      const bool by_signal = WIFSIGNALED(text.wait_status);
+      output_.end = by_signal ? RunOutput::End::signaled : RunOutput::End::exited;
+      output_.value = by_signal ? WTERMSIG(text.wait_status) : WEXITSTATUS(text.wait_status);
+    }
+  }
+
+  Tree& tree_;
+  const RunLimits& limits_;
+  std::string_view input_;
+  Fd& in_;
+  Fd& out_;
+  Fd& err_;
+  std::int64_t deadline_ = 0;
+  RunOutput output_;
+  bool socket_open_ = true;
+  bool exited_ = false;
+  bool failed_ = false;
+  wire::InitMessage failure_{};
+};
+
+}  // namespace
+
+Result<std::string> init_path() {
+  std::vector<std::string> candidates;
+  if (const char* folder = std::getenv("HITCHRAIL_LIBEXEC")) {
+    candidates.push_back(std::string(folder) + "/hitchrail-init");
+  } else {
+    char buffer[PATH_MAX];
+    const ssize_t size = readlink("/proc/self/exe", buffer, sizeof buffer);
+    std::string self(buffer, size > 0 ? static_cast<std::size_t>(size) : 0);
+    self.resize(self.rfind('/') == std::string::npos ? 0 : self.rfind('/'));
+    candidates = {self + "/hitchrail-init", self + "/../libexec/hitchrail/hitchrail-init"};
+  }
+  for (const std::string& path : candidates) {
+    if (access(path.c_str(), X_OK) == 0) {
+      return path;
+    }
+  }
+  return Error{ErrorClass::environment,
+               "init-missing",
+               "find hitchrail-init",
+               candidates.front(),
+               "The program that builds boundaries is not installed.",
+               "Install Hitchrail completely: ./quickstart"};
+}
+
+Result<RunOutput> run(const Compiled& compiled, const Command& command, const RunLimits& limits,
+                      std::string_view stdin_bytes, const RunDirectories& run_directories) {
+  if (!command.secret_env.empty()) {
+    return Error{ErrorClass::internal,
+                 "secrets-unsupported",
+                 "run in boundary",
+                 command.secret_env.front(),
+                 "Probes are started without secrets.",
+                 ""};
+  }
+  Command alone = command;
+  alone.end_with_leader = true;
+  HR_TRY(plan, flat_plan(compiled, run_directories, alone));
+  HR_TRY(in, make_pipe());
+  HR_TRY(out, make_pipe());
+  HR_TRY(err, make_pipe());
+  HR_TRY(tree, start_init(plan, {in.read.get(), out.write.get(), err.write.get()}));
+  in.read.reset();
+  out.write.reset();
+  err.write.reset();
+  return Conversation(tree, limits, stdin_bytes, in, out, err).run();
+}
+
+}  // namespace hitchrail::boundary
