@@ -1,10 +1,11 @@
-// hitchrail-runner: holds one adapter in a confined process. Started by the host (--plan) and the shim
-// (--run), never by hand.
+// hitchrail-runner: holds one adapter in a confined process. Started by the host (--plan, --check) and the
+// shim (--run), never by hand.
 
 #include <unistd.h>
 
 #include <string_view>
 
+#include "runner/check.hpp"
 #include "runner/plan.hpp"
 #include "runner/run.hpp"
 
@@ -16,7 +17,10 @@ int main(int argc, char** argv) {
   if (mode == "--plan") {
     return hitchrail::runner::plan_main();
   }
+  if (mode == "--check") {
+    return hitchrail::runner::check_main();
+  }
   constexpr std::string_view usage =
-      "hitchrail-runner is started by hitchrail and hitchrail-shim (--run, --plan)\n";
+      "hitchrail-runner is started by hitchrail and hitchrail-shim (--run, --plan, --check)\n";
   return ::write(2, usage.data(), usage.size()) < 0 ? 5 : 2;
 }
