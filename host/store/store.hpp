@@ -3,8 +3,9 @@
 // to recover a journal: losing it loses enabled plugins and the list's speed, never evidence.
 //
 // Promises: each call is one transaction (WAL, full sync, busy timeout 5 s); a decision changes only from the
-// value its maker saw (compare-and-set). Refuses: a database that is a link, foreign, or newer than this
-// build (store-newer). Not yet: approvals, workspace trust, budgets.
+// value its maker saw (compare-and-set). Refuses: a database that is a link or foreign (store-unsafe), or newer
+// than this build (store-newer). Other codes: store-busy, store-full, store-damaged, store-read-only,
+// store-failed, store-conflict. Not yet: approvals, workspace trust, budgets.
 
 #include <cstdint>
 #include <memory>
@@ -56,8 +57,11 @@ struct AttemptRow {
 
 class Store {
  public:
-  static Result<Store> open(int state_dirfd);
-  static Result<Store> open(const StateHome& home) { return open(home.fd()); }
+  // Access::read makes and changes nothing: without a database it gives an empty one that is not kept.
+  static Result<Store> open(int state_dirfd, Access access = Access::write);
+  static Result<Store> open(const StateHome& home, Access access = Access::write) {
+    return open(home.fd(), access);
+  }
   Store(Store&&) noexcept;
   Store& operator=(Store&&) noexcept;
   ~Store();
