@@ -94,8 +94,8 @@ struct FoundProfile {
 // *.yaml of these directories in order, each directory sorted by name; a directory that does not exist is no
 // error. The second profile of one id is reported with the code profile-duplicate-id.
 Result<std::vector<FoundProfile>> find_profiles(std::span<const std::string> directories);
-// By id, or by `adapter` when exactly one has it. Codes: no-such-agent (the remedy lists the known ids), or
-// the error of the broken file when its name is the id.
+// By id, or by adapter or else command when exactly one profile has it. Codes: no-such-agent (the remedy
+// lists the known ids), or the error of the broken file when its name is the id.
 Result<SupportProfile> select_profile(const std::vector<FoundProfile>& found, std::string_view agent);
 
 // profile-unsupported, profile-degraded, or profile-platform; nothing when the profile may be used.

@@ -116,9 +116,8 @@ class Fields {
                                  ListRule rule = {});  // absent is an empty list when min_items is 0
   std::vector<std::string> choices(std::string_view key, ListRule rule,
                                    std::initializer_list<std::string_view> values);
-  Fields mapping(std::string_view key,
-                 std::initializer_list<std::string_view> allowed);  // absent: an empty one
-  // The items of a list of mappings.
+  Fields mapping(std::string_view key, std::initializer_list<std::string_view> allowed);
+  // The items of a list of mappings; absent is an empty list.
   std::vector<Fields> mappings(std::string_view key, std::initializer_list<std::string_view> allowed,
                                std::size_t max_items = 16);
 
