@@ -226,6 +226,7 @@ Status Loop::note_dropped(const Stream& stream, std::int64_t unix_ms) {
   draft.origin.offset = dropped.offset;
   draft.origin.ordinal = dropped_ordinal;
   draft.session_id = session_.state.conversation_id;
+  draft.system = true;
   const std::string fields = R"({"stream":")" + stream_name(stream.id) + R"(","offset":)" +
                              std::to_string(dropped.offset) + R"(,"droppedBytes":)" +
                              std::to_string(dropped.bytes) + "}";

@@ -68,7 +68,7 @@ journal::Draft& Session::stage(std::string kind) {
     member->clear();
   }
   draft.raw = draft.summary = draft.text = draft.fields_json = {};
-  draft.has_raw = draft.mergeable = false;
+  draft.has_raw = draft.mergeable = draft.system = false;
   ++staged_count_;
   return draft;
 }
@@ -76,6 +76,7 @@ journal::Draft& Session::stage(std::string kind) {
 void Session::stage_host(std::string_view kind, std::string_view fields_json, std::string_view item_id) {
   journal::Draft& draft = stage(std::string(kind));
   draft.fields_json = keep(fields_json);
+  draft.system = true;
   draft.item_id = item_id;
 }
 
