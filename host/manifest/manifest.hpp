@@ -85,8 +85,8 @@ std::vector<std::string> launch_requirements(bool resume);
 inline constexpr std::size_t max_task_bytes = 1u << 20;  // of the operator's message
 
 struct SideEffect {
-  std::string kind;  // filesystem-write, process-execute, network-egress, git-commit, external-write,
-                     // artifact-write, task-mutate
+  std::string kind;   // filesystem-write, process-execute, network-egress, git-commit, external-write,
+                      // artifact-write, task-mutate
   std::string scope;  // at most 4096 bytes; a path or a phrase
 };
 

@@ -1,11 +1,9 @@
 #pragma once
 // How this service reaches the git program: always inside a boundary, never directly. The caller plugs in a
 // GitRunner that builds an inspector boundary from a GitCall: nothing of the host is visible but system
-// directories and the listed paths, no network, no home, nothing writable but what `views` says. A filter, a
+// directories and the listed paths, no network, no home, nothing writable but what the call says. A filter, a
 // textconv or a promisor planted in a repository may therefore run, and can harm nothing; time and output are
 // bounded.
-
-#include <sys/types.h>
 
 #include <chrono>
 #include <functional>
@@ -17,24 +15,16 @@
 
 namespace hitchrail::workspace {
 
-// A path of the host that is visible inside. Source and target are absolute and canonical.
-struct View {
-  std::string source;
-  std::string target;
-  bool writable = false;
-  bool operator==(const View&) const = default;
-};
-
 struct GitCall {
   std::vector<std::string> args;                         // after the program's name
-  std::vector<std::pair<std::string, std::string>> env;  // the whole environment
-  std::string cwd = "/";
-  std::vector<View> views;  // in mount order: a later one may lie below an earlier one
-  uid_t uid = 0;            // whose rights: the owner of the worktree
-  gid_t gid = 0;
-  std::string input;   // stdin, unless input_fd >= 0
-  int input_fd = -1;   // a regular file, not owned
-  int output_fd = -1;  // stdout goes to this regular file instead of GitOutcome::output; not owned
+  std::vector<std::pair<std::string, std::string>> env;  // the whole environment but HOME and PATH
+  // What of the host is visible besides the system, each at its own canonical path.
+  std::string worktree;
+  std::vector<std::string> readable;  // git directories, object stores
+  std::string import_git_dir;  // "" or the one git directory that is writable, except config*, hooks, info
+  std::string input;           // stdin, unless input_fd >= 0
+  int input_fd = -1;           // a regular file, read from its beginning; not owned
+  int output_fd = -1;          // stdout goes to this regular file instead of GitOutcome::output; not owned
   std::size_t max_output = 16u << 20;
   std::size_t max_error = 16u << 10;
   std::chrono::milliseconds timeout{10'000};

@@ -99,36 +99,31 @@ struct BaselineLimits {
 // baseline-unstable, git-timeout, git-failed, git-output.
 Result<Baseline> capture_baseline(const Worktree& worktree, const GitRunner& git,
                                   const BaselineLimits& limits = {});
-// The envelope's member workspace.baseline {capturedAt, headSha|null, branch?, dirty, files[{path, status,
+// The envelope's member workspace.baseline {capturedAt, headSha|null, ref?, dirty, files[{path, status,
 // previousPath?, indexBlobHash?, worktreeSha256?}]}; paths by path_value().
 json::Value baseline_json(const Baseline& baseline);
 
 // ---- the run-private git directory
 // --------------------------------------------------------------------------------------------------
 
-// How git inside finds it. `mounted` (native): bound over the real git directory's path. `environment`
-// (landlock): by GIT_DIR and GIT_WORK_TREE, at its own path.
-enum class GitLayout { mounted, environment };
-
 struct PrivateGitOptions {
-  GitLayout layout = GitLayout::mounted;
   std::optional<Head> expected_head;  // of the baseline; worktree-changed when HEAD has moved since
-  std::string user_name, user_email;  // the operator's; "" = the repository's own
+  // Where the run sees the common directory's objects (boundary::Inside::objects); "" = at their own path.
+  // Alternates of that store are seen at their own paths always.
+  std::string objects_inside;
 };
 
 struct PrivateGit {
-  // Mounts for the run's boundary, in order (layout `mounted`): the private directory over the real one, then
-  // read-only object stores, masks and submodules below it. With layout `environment`: paths to grant, source
-  // equals target.
-  std::vector<View> mounts;
-  std::vector<std::pair<std::string, std::string>>
-      environment;        // GIT_AUTHOR_NAME ..., GIT_DIR with layout `environment`
-  std::string directory;  // ATTEMPT/git
+  std::string directory;              // ATTEMPT/git: to be seen in the place of Worktree::git_dir, writable
+  std::string objects;                // the common directory's objects: read-only
+  std::vector<std::string> readable;  // further object stores, read-only at their own paths
+  // The identity that the repository's own configuration gives, "" when it has none.
+  std::string user_name, user_email;
 };
 
 // Makes `git/` (the run's) and `git-base/` (the state at launch, never granted) in the attempt directory,
-// owned by the worktree's owner. Runs no program. Codes: worktree-changed, worktree-metadata-unsafe,
-// worktree-too-large, and errno names of the attempt directory.
+// owned by the worktree's owner when root asks. Runs no program. Codes: worktree-changed,
+// worktree-metadata-unsafe, worktree-too-large, and errno names of the attempt directory.
 Result<PrivateGit> prepare_private_git(const Worktree& worktree, int attempt_dirfd,
                                        const std::string& attempt_path,
                                        const PrivateGitOptions& options = {});
@@ -186,6 +181,7 @@ Result<Evidence> collect_evidence(const Worktree& worktree, const Baseline& base
 // Members of completion-result/v1. `allowed`: whether the envelope allows the side effect kinds
 // filesystem-write and git-commit.
 json::Value changed_files_json(const Evidence& evidence);
+json::Value commits_json(const Evidence& evidence);  // [{oid, subject}]
 json::Value side_effects_json(const Evidence& evidence, bool write_allowed, bool commit_allowed);
 Result<Baseline> baseline_from_json(const json::Value& value);
 

@@ -1,0 +1,414 @@
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <chrono>
+#include <thread>
+
+#include "core/canonical.hpp"
+#include "core/file.hpp"
+#include "workspace/git_call.hpp"
+#include "workspace/index_entries.hpp"
+#include "workspace/launch_state.hpp"
+#include "workspace/refs.hpp"
+#include "workspace/run_objects.hpp"
+#include "workspace/workspace.hpp"
+
+namespace hitchrail::workspace {
+namespace {
+
+constexpr std::size_t kMaxIndexFile = 1u << 30;
+constexpr std::size_t kMaxListing = 512u << 20;
+constexpr std::size_t kMaxOtherRefs = 64;
+constexpr int kInstallAttempts = 3;
+constexpr std::chrono::milliseconds kLockWait{2'000};
+
+// One import. Members are what was found out so far; the order of the steps is the order of run().
+class Import {
+ public:
+  Import(const Worktree& worktree, int attempt_dirfd, const std::string& attempt_path, CommitPolicy policy,
+         const GitRunner& git)
+      : worktree_(worktree),
+        attempt_(attempt_dirfd),
+        objects_(worktree, attempt_path, git),
+        git_(git),
+        policy_(policy),
+        attempt_path_(attempt_path),
+        scratch_("hitchrail.index." + sha256_hex(attempt_path).substr(0, 16)) {}
+
+  Result<ImportReport> run() {
+    HR_CHECK(read_states());
+    HR_CHECK(clear_scratch());
+    if (damaged_) {
+      return std::move(report_);
+    }
+    report_other_refs();
+    HR_CHECK(read_indexes());
+    if (!wants_branch() && !wants_index_) {
+      return finish();
+    }
+    if (policy_ == CommitPolicy::forbidden) {
+      refuse_all("forbidden");
+      return finish();
+    }
+    HR_TRY(fit, branch_fits());
+    if (!fit) {
+      return finish();
+    }
+    HR_TRY(planned, plan_index());
+    if (!planned) {
+      return finish();
+    }
+    HR_TRY(objects, bring_objects());
+    if (!objects) {
+      return finish();
+    }
+    HR_TRY(moved, move_branch());
+    if (moved && wants_index_) {
+      HR_CHECK(install_index());
+    }
+    return finish();
+  }
+
+ private:
+  // ---- what is there ----
+  Status read_states() {
+    HR_TRY(base, pathfs::open_directory_beneath(attempt_, "git-base"));
+    HR_CHECK(check_launch_state(base.get(), worktree_));
+    HR_TRY(launch, read_head(base.get(), base.get(), worktree_.object_format));
+    launch_ = std::move(launch);
+    HR_TRY(launch_refs, read_refs(base.get(), worktree_.object_format));
+    launch_refs_ = std::move(launch_refs);
+    base_ = std::move(base);
+    HR_TRY(own, pathfs::open_directory_beneath(attempt_, "git"));
+    private_ = std::move(own);
+    // The run wrote these: what cannot be read is reported, not an error of ours.
+    auto head = read_head(private_.get(), private_.get(), worktree_.object_format);
+    auto refs = read_refs(private_.get(), worktree_.object_format);
+    if (head.has_error() || refs.has_error()) {
+      refuse("HEAD", launch_.oid, "", "private-damaged");
+      damaged_ = true;
+      return {};
+    }
+    head_ = std::move(head).value();
+    refs_ = std::move(refs).value();
+    branch_ = launch_.ref.empty() ? "HEAD" : launch_.ref;
+    if (!launch_.ref.empty()) {
+      const auto found = refs_.oids.find(launch_.ref);
+      wanted_ = found == refs_.oids.end() ? std::string() : found->second;
+    } else if (head_.ref.empty()) {
+      wanted_ = head_.oid;
+    } else {
+      wanted_ = launch_.oid;
+    }
+    return {};
+  }
+
+  [[nodiscard]] bool wants_branch() const { return !wanted_.empty() && wanted_ != launch_.oid; }
+
+  void report_other_refs() {
+    for (const auto& [name, oid] : refs_.oids) {
+      const auto before = launch_refs_.oids.find(name);
+      const std::string from = before == launch_refs_.oids.end() ? std::string() : before->second;
+      if (name != launch_.ref && oid != from && report_.not_imported.size() < kMaxOtherRefs) {
+        refuse(name, from, oid, "other-ref");
+      }
+    }
+    if (head_.ref.empty() && !launch_.ref.empty() && head_.oid != launch_.oid && head_.oid != wanted_) {
+      refuse("HEAD", launch_.oid, head_.oid, "other-ref");
+    }
+    if (launch_.ref.empty() && !head_.ref.empty()) {
+      refuse("HEAD", launch_.oid, head_.oid, "branch-switched");
+    }
+  }
+
+  Result<IndexEntries> entries_of(const std::string& index_path) {
+    GitCall call = git_call(objects_.base_path(), worktree_.root);
+    call.args = {"ls-files", "--stage", "-z"};
+    call.env.emplace_back("GIT_INDEX_FILE", index_path);
+    call.readable = objects_.readable();
+    call.readable.push_back(worktree_.common_dir);  // the operator's own index is copied there
+    call.max_output = kMaxListing;
+    HR_TRY(output, git_output(git_, call));
+    return parse_index(output, worktree_.object_format);
+  }
+
+  // The run's index counts only when the run is still on the launch's branch.
+  Status read_indexes() {
+    if (head_.ref != launch_.ref) {
+      return {};
+    }
+    auto mine = index_bytes(private_.get());
+    auto theirs = index_bytes(base_.get());
+    if (mine.has_value() && theirs.has_value() && mine.value() == theirs.value()) {
+      return {};
+    }
+    HR_TRY(launch, entries_of(objects_.base_path() + "/index"));
+    auto run = mine.has_error() ? Result<IndexEntries>(mine.error())
+                                : entries_of(objects_.private_path() + "/index");
+    if (run.has_error()) {
+      refuse("index", "", "", "index-unreadable");
+      return {};
+    }
+    launch_index_ = std::move(launch);
+    run_index_ = std::move(run).value();
+    wants_index_ = launch_index_ != run_index_;
+    return {};
+  }
+
+  static Result<std::string> index_bytes(int dir) {
+    HR_TRY(text, read_metadata(dir, "index", kMaxIndexFile));
+    return sha256_hex(text);
+  }
+
+  // ---- may it be imported? ----
+  Result<bool> branch_fits() {
+    HR_TRY(real, workspace::read_head(worktree_));
+    if (real.ref != launch_.ref) {
+      refuse_all("branch-switched");
+      return false;
+    }
+    if (real.oid != launch_.oid && real.oid != wanted_) {
+      refuse_all("branch-moved");
+      return false;
+    }
+    if (wants_branch() && !launch_.oid.empty()) {
+      HR_TRY(descends, objects_.is_ancestor(launch_.oid, wanted_));
+      if (!descends) {
+        refuse_all("diverged");
+        return false;
+      }
+    }
+    return true;
+  }
+
+  Result<bool> plan_index() {
+    if (!wants_index_) {
+      return true;
+    }
+    HR_CHECK(copy_real_index());
+    auto real = entries_of(scratch_path());
+    if (real.has_error()) {
+      refuse_all("index-unreadable");
+      return false;
+    }
+    merge_ = merge_index(launch_index_, real.value(), run_index_);
+    if (merge_.conflict) {
+      refuse_all("index-conflict");
+      return false;
+    }
+    return true;
+  }
+
+  Result<bool> bring_objects() {
+    std::vector<std::string> wants;
+    if (wants_branch()) {
+      wants.push_back(wanted_);
+    }
+    for (const auto& [key, entry] : merge_.set) {
+      if (entry.mode != "160000") {
+        wants.push_back(entry.oid);
+      }
+    }
+    HR_TRY(brought, objects_.bring(wants, launch_.oid, attempt_));
+    if (!brought) {
+      refuse_all("objects-invalid");
+    }
+    return brought;
+  }
+
+  // ---- the changes ----
+  Result<bool> move_branch() {
+    if (!wants_branch()) {
+      return true;
+    }
+    HR_TRY(before, workspace::read_head(worktree_));
+    if (before.ref == launch_.ref && before.oid == wanted_) {  // an earlier, killed import came this far
+      accept(branch_, launch_.oid, wanted_);
+      return true;
+    }
+    GitCall call = git_call(worktree_.git_dir, worktree_.root);
+    call.import_git_dir = worktree_.common_dir;
+    call.readable = worktree_.object_stores;
+    call.args = {"update-ref", "-m", "hitchrail: commits of a run"};
+    if (launch_.ref.empty()) {
+      call.args.emplace_back("--no-deref");
+    }
+    call.args.push_back(branch_);
+    call.args.push_back(wanted_);
+    call.args.push_back(launch_.oid.empty() ? zero_oid(worktree_.object_format) : launch_.oid);
+    HR_TRY(outcome, run_git(git_, call));
+    HR_TRY(after, workspace::read_head(worktree_));
+    const bool done = after.ref == launch_.ref && after.oid == wanted_;
+    if (outcome.exit_code == 0 || done) {
+      accept(branch_, launch_.oid, wanted_);
+      return done;  // HEAD was switched meanwhile: the branch has moved, its index is not the run's any more
+    }
+    refuse_all(after.ref != launch_.ref || after.oid != launch_.oid ? "branch-moved" : "ref-locked");
+    return false;
+  }
+
+  Status install_index() {
+    for (int attempt = 0; attempt < kInstallAttempts; ++attempt) {
+      if (merge_.empty()) {  // the operator's index already has it all
+        accept("index", "", "");
+        return {};
+      }
+      GitCall call = git_call(objects_.base_path(), worktree_.root);
+      call.import_git_dir = worktree_.common_dir;
+      call.readable = worktree_.object_stores;
+      call.readable.push_back(objects_.base_path());
+      call.env.emplace_back("GIT_INDEX_FILE", scratch_path());
+      call.args = {"update-index", "-z", "--replace", "--index-info"};
+      call.input = index_info(merge_, worktree_.object_format);
+      HR_TRY(outcome, run_git(git_, call));
+      if (outcome.exit_code != 0) {
+        refuse("index", "", "", "index-conflict");
+        return {};
+      }
+      HR_TRY(end, replace_index());
+      if (end == Installed::done) {
+        accept("index", "", "");
+        return {};
+      }
+      if (end == Installed::locked) {
+        refuse("index", "", "", "index-locked");
+        return {};
+      }
+      HR_TRY(planned, plan_index());  // the operator's index changed under us: merge again
+      if (!planned) {
+        return {};
+      }
+    }
+    refuse("index", "", "", "index-locked");
+    return {};
+  }
+
+  enum class Installed { done, locked, changed };
+
+  // git's own protocol: index.lock is the right to replace index. It is a second name of the finished file,
+  // so that a crash leaves a lock that the next import knows as its own (clear_scratch).
+  Result<Installed> replace_index() {
+    const int git = worktree_.git_fd->get();
+    const auto give_up = std::chrono::steady_clock::now() + kLockWait;
+    while (::linkat(git, scratch_.c_str(), git, "index.lock", 0) != 0) {
+      if (errno != EEXIST) {
+        return errno_error("lock index", worktree_.git_dir + "/index.lock", errno);
+      }
+      if (std::chrono::steady_clock::now() > give_up) {
+        return Installed::locked;
+      }
+      std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    }
+    auto now = index_bytes(git);
+    auto head = workspace::read_head(worktree_);
+    const std::string expected = wanted_.empty() ? launch_.oid : wanted_;
+    const bool same = now.has_value() && now.value() == copied_ && head.has_value() &&
+                      head.value().ref == launch_.ref && head.value().oid == expected;
+    if (!same) {
+      ::unlinkat(git, "index.lock", 0);
+      return Installed::changed;
+    }
+    if (::renameat(git, "index.lock", git, "index") != 0) {
+      const int error = errno;
+      ::unlinkat(git, "index.lock", 0);
+      return errno_error("replace index", worktree_.git_dir + "/index", error);
+    }
+    ::unlinkat(git, scratch_.c_str(), 0);
+    ::fsync(git);
+    return Installed::done;
+  }
+
+  // ---- files of ours in the real git directory ----
+  // For a linked worktree the index lies in its own directory below the common one.
+  [[nodiscard]] std::string scratch_path() const { return worktree_.git_dir + "/" + scratch_; }
+
+  Status clear_scratch() {
+    const int git = worktree_.git_fd->get();
+    HR_TRY(mine, pathfs::identify_at(git, scratch_));
+    HR_TRY(lock, pathfs::identify_at(git, "index.lock"));
+    if (mine.same_file(lock)) {
+      ::unlinkat(git, "index.lock", 0);
+    }
+    ::unlinkat(git, scratch_.c_str(), 0);
+    ::unlinkat(git, (scratch_ + ".lock").c_str(), 0);
+    return {};
+  }
+
+  Status copy_real_index() {
+    const int git = worktree_.git_fd->get();
+    ::unlinkat(git, scratch_.c_str(), 0);
+    HR_TRY(bytes, read_metadata(git, "index", kMaxIndexFile));
+    copied_ = sha256_hex(bytes);
+    if (bytes.empty()) {
+      return {};  // no index yet: git makes one
+    }
+    struct stat st {};
+    if (::fstatat(git, "index", &st, AT_SYMLINK_NOFOLLOW) != 0) {
+      return errno_error("stat", worktree_.git_dir + "/index", errno);
+    }
+    HR_TRY(fd, open_at(git, scratch_, O_WRONLY | O_CREAT | O_EXCL, st.st_mode & 0777));
+    if (::geteuid() == 0 && ::fchown(fd.get(), st.st_uid, st.st_gid) != 0) {
+      return errno_error("change owner", scratch_path(), errno);
+    }
+    HR_CHECK(write_all(fd.get(), bytes));
+    // Entries changed in the very second of the index are looked at again by git: the copy keeps that second.
+    const struct timespec times[2] = {st.st_atim, st.st_mtim};
+    if (::futimens(fd.get(), times) != 0) {
+      return errno_error("set time", scratch_path(), errno);
+    }
+    return {};
+  }
+
+  // ---- the report ----
+  void refuse(const std::string& ref, const std::string& from, const std::string& to,
+              const std::string& reason) {
+    report_.not_imported.push_back(RefReport{ref, from, to, reason});
+  }
+  void accept(const std::string& ref, const std::string& from, const std::string& to) {
+    report_.imported.push_back(RefReport{ref, from, to, ""});
+  }
+  void refuse_all(const std::string& reason) {
+    if (wants_branch()) {
+      refuse(branch_, launch_.oid, wanted_, reason);
+    }
+    if (wants_index_) {
+      refuse("index", "", "", reason);
+    }
+  }
+
+  Result<ImportReport> finish() {
+    HR_CHECK(clear_scratch());
+    report_.keep_private = !report_.not_imported.empty();
+    return std::move(report_);
+  }
+
+  const Worktree& worktree_;
+  int attempt_;
+  RunObjects objects_;
+  const GitRunner& git_;
+  CommitPolicy policy_;
+  std::string attempt_path_;
+  std::string scratch_;
+  Fd base_, private_;
+  Head launch_, head_;
+  RefTable launch_refs_, refs_;
+  bool damaged_ = false;
+  std::string branch_, wanted_;
+  IndexEntries launch_index_, run_index_;
+  bool wants_index_ = false;
+  IndexMerge merge_;
+  std::string copied_;  // hash of the operator's index that merge_ was made against
+  ImportReport report_;
+};
+
+}  // namespace
+
+Result<ImportReport> import_commits(const Worktree& worktree, int attempt_dirfd,
+                                    const std::string& attempt_path, CommitPolicy policy,
+                                    const GitRunner& git) {
+  return Import(worktree, attempt_dirfd, attempt_path, policy, git).run();
+}
+
+}  // namespace hitchrail::workspace

@@ -1,0 +1,30 @@
+#pragma once
+// `git status --porcelain=v2 -z` as values, and the content hashes of the files it names.
+
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/result.hpp"
+#include "workspace/workspace.hpp"
+
+namespace hitchrail::workspace {
+
+struct StatusOutput {
+  std::string head_oid;          // "" on an unborn branch
+  std::vector<FileState> files;  // sorted by path; hashes of the worktree not yet filled in
+};
+
+std::vector<std::string> status_arguments();
+// Code git-output-invalid.
+Result<StatusOutput> parse_status(std::string_view output);
+// Fills worktree_sha256 below `root_fd`, by descriptors, following no link, until `budget` bytes are used up.
+// A file over the rest of the budget keeps an empty hash.
+void hash_files(int root_fd, std::vector<FileState>& files, std::uint64_t budget);
+
+// After a time-out: the first FIFO, socket or device in a place where git opens a file by name; "" when there
+// is none within the bound.
+std::string find_blocking_entry(int root_fd);
+
+}  // namespace hitchrail::workspace
