@@ -1,6 +1,7 @@
 #include "events.hpp"
 
 #include <array>
+#include <bit>
 #include <span>
 
 namespace hitchrail::codex_cli {
@@ -116,36 +117,23 @@ std::string change_summary(const json::View& changes) {
   return cut(out, summary_limit);
 }
 
-std::string item_summary(ItemType type, const json::View& item) {
+constexpr std::size_t max_members = 6;
+using Values = std::array<json::View, max_members>;  // of an item's members, in the order of its rule
+
+std::string item_summary(ItemType type, const Values& values) {
   std::string scratch;
   switch (type) {
     case ItemType::command:
-      return cut(item.get("command").string(scratch), summary_limit);
+      return cut(values[0].string(scratch), summary_limit);
     case ItemType::file_change:
-      return change_summary(item.get("changes"));
+      return change_summary(values[0]);
     case ItemType::mcp_tool:
-      return cut(item.get("server").string() + "." + item.get("tool").string(), summary_limit);
+      return cut(values[0].string() + "." + values[1].string(), summary_limit);
     case ItemType::web_search:
-      return cut("web search: " + item.get("query").string(), summary_limit);
+      return cut("web search: " + values[0].string(), summary_limit);
     default:
       return {};
   }
-}
-
-// Whether an object has exactly these members besides "type", each once.
-bool has_only(const json::View& object, std::string_view name) {
-  unsigned types = 0;
-  unsigned named = 0;
-  for (json::View::Walker walker(object); walker.next();) {
-    if (walker.key_is("type")) {
-      ++types;
-    } else if (!name.empty() && walker.key_is(name)) {
-      ++named;
-    } else {
-      return false;
-    }
-  }
-  return types == 1 && named == (name.empty() ? 0u : 1u);
 }
 
 }  // namespace
@@ -231,54 +219,86 @@ const Mapped& Mapper::map(std::string_view record, bool resumed) {
   return out_;
 }
 
+// One walk over a record's own members: the first of each known name, and whether anything else is there.
+struct Mapper::Members {
+  enum : unsigned { type = 1, item = 2, thread_id = 4, usage = 8, error = 16, message = 32 };
+  static constexpr std::array<std::string_view, 6> names{"type",  "item",  "thread_id",
+                                                         "usage", "error", "message"};
+
+  explicit Members(const json::View& object) {
+    for (json::View::Walker walker(object); walker.next();) {
+      std::size_t index = 0;
+      while (index < names.size() && !walker.key_is(names[index])) {
+        ++index;
+      }
+      if (index == names.size() || (present & (1u << index)) != 0) {
+        more = true;
+        continue;
+      }
+      present |= 1u << index;
+      values[index] = walker.value();
+    }
+  }
+  [[nodiscard]] const json::View& operator[](unsigned name) const {
+    return values[static_cast<std::size_t>(std::countr_zero(name))];
+  }
+  // Exactly the type and these.
+  [[nodiscard]] bool are_only(unsigned wanted) const { return !more && present == (wanted | type); }
+
+  std::array<json::View, names.size()> values;
+  unsigned present = 0;
+  bool more = false;
+};
+
 void Mapper::map_object(const json::View& object, bool resumed) {
   out_.record = RecordType::other;
-  const json::View type = object.get("type");
+  const Members members(object);
+  const json::View& type = members[Members::type];
   if (!type.is_string()) {
     out_.kind = HR_EVENT_PROVIDER_UNKNOWN;
     return;
   }
   out_.provider_type = cut(type.string(text_scratch_), 160);
   const std::string_view name = out_.provider_type;
-  if (name.starts_with("item.") && object.get("item").is_object()) {
-    map_item(object, name.substr(5));
+  if (name.starts_with("item.") && members[Members::item].is_object()) {
+    map_item(members, name.substr(5));
   } else {
-    map_simple(object, resumed);
+    map_simple(members, resumed);
   }
 }
 
-void Mapper::map_simple(const json::View& object, bool resumed) {
+void Mapper::map_simple(const Members& members, bool resumed) {
   const std::string_view name = out_.provider_type;
   if (name == "thread.started") {
     out_.record = RecordType::thread_started;
-    out_.thread_id = object.get("thread_id").string(thread_scratch_);
+    const json::View& id = members[Members::thread_id];
+    out_.thread_id = id.string(thread_scratch_);
     out_.kind = resumed ? HR_EVENT_CONVERSATION_RESUMED : HR_EVENT_CONVERSATION_STARTED;
-    append_field(out_.fields, "conversationId",
-                 object.get("thread_id").present() ? object.get("thread_id").raw() : "null");
+    append_field(out_.fields, "conversationId", id.present() ? id.raw() : "null");
     close_fields(out_.fields);
-    out_.raw = !has_only(object, "thread_id");
+    out_.raw = !members.are_only(Members::thread_id);
   } else if (name == "turn.started") {
     out_.record = RecordType::turn_started;
     out_.kind = HR_EVENT_PROGRESS;
-    out_.raw = !has_only(object, {});
+    out_.raw = !members.are_only(0);
   } else if (name == "turn.completed") {
     out_.record = RecordType::turn_completed;
     out_.kind = HR_EVENT_PROGRESS;
-    out_.usage = read_usage(object.get("usage"));
-    out_.raw = true;
+    out_.usage = read_usage(members[Members::usage]);
   } else if (name == "turn.failed" || name == "error") {
-    map_error(object);
+    map_error(members);
   } else {
     out_.kind = HR_EVENT_NAMED;
     out_.kind_name = named_kind("codex-cli.", name);
   }
 }
 
-void Mapper::map_error(const json::View& object) {
+void Mapper::map_error(const Members& members) {
   const bool terminal = out_.provider_type == "turn.failed";
   out_.record = terminal ? RecordType::turn_failed : RecordType::error;
   out_.kind = HR_EVENT_RUN_ERROR;
-  const json::View message = terminal ? object.get("error").get("message") : object.get("message");
+  const json::View& error = members[Members::error];
+  const json::View message = terminal ? error.get("message") : members[Members::message];
   out_.text = message.string(text_scratch_);
   append_field(out_.fields, "terminal", terminal ? "true" : "false");
   if (const auto retry = read_retry(out_.text); retry && !terminal) {
@@ -287,16 +307,15 @@ void Mapper::map_error(const json::View& object) {
         "{\"attempt\":" + std::to_string(retry->attempt) + ",\"of\":" + std::to_string(retry->of) + "}");
   }
   close_fields(out_.fields);
-  bool known = message.is_string() && has_only(object, terminal ? "error" : "message");
-  if (terminal) {
-    for (json::View::Walker walker(object.get("error")); walker.next();) {
-      known = known && walker.key_is("message");
-    }
+  bool known = message.is_string() && members.are_only(terminal ? Members::error : Members::message);
+  int inside = 0;
+  for (json::View::Walker walker(error); terminal && walker.next();) {
+    known = known && walker.key_is("message") && ++inside == 1;
   }
   out_.raw = !known;
 }
 
-void Mapper::map_item(const json::View& object, std::string_view phase_name) {
+void Mapper::map_item(const Members& members, std::string_view phase_name) {
   out_.record = RecordType::item;
   if (phase_name == "started") {
     out_.phase = Phase::started;
@@ -305,15 +324,14 @@ void Mapper::map_item(const json::View& object, std::string_view phase_name) {
   } else if (phase_name == "completed") {
     out_.phase = Phase::completed;
   }
-  const json::View item = object.get("item");
+  const json::View& item = members[Members::item];
   item_kind(item.get("type"));
   if (out_.kind == HR_EVENT_NAMED) {
     out_.item_id = item.get("id").string(id_scratch_);
     return;
   }
-  out_.raw = !has_only(object, "item");
+  out_.raw = !members.are_only(Members::item);
   item_fields(item);
-  out_.summary = item_summary(out_.item, item);
 }
 
 // Sets item, kind and provider_type from the item's type and the phase.
@@ -345,6 +363,7 @@ void Mapper::item_kind(const json::View& type) {
 
 void Mapper::item_fields(const json::View& item) {
   const ItemRule& rule = *rule_of(out_.item);
+  Values values;
   unsigned seen = 0;  // bit per known member; bit 30 the id, bit 31 the type
   constexpr unsigned id_bit = 1u << 30;
   constexpr unsigned type_bit = 1u << 31;
@@ -379,6 +398,7 @@ void Mapper::item_fields(const json::View& item) {
       continue;
     }
     seen |= 1u << index;
+    values[index] = walker.value();
     const Member& member = rule.members[index];
     if (member.use == Use::text) {
       out_.text = walker.value().string(text_scratch_);
@@ -390,9 +410,8 @@ void Mapper::item_fields(const json::View& item) {
     }
   }
   close_fields(out_.fields);
-  if ((seen & id_bit) == 0) {
-    out_.raw = true;
-  }
+  out_.raw = out_.raw || (seen & id_bit) == 0;
+  out_.summary = item_summary(out_.item, values);
 }
 
 }  // namespace hitchrail::codex_cli

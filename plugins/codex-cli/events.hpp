@@ -98,10 +98,11 @@ class Mapper {
   const Mapped& map(std::string_view record, bool resumed);
 
  private:
+  struct Members;  // the members of a record's object
   void map_object(const json::View& object, bool resumed);
-  void map_simple(const json::View& object, bool resumed);
-  void map_error(const json::View& object);
-  void map_item(const json::View& object, std::string_view phase_name);
+  void map_simple(const Members& members, bool resumed);
+  void map_error(const Members& members);
+  void map_item(const Members& members, std::string_view phase_name);
   void item_kind(const json::View& type);
   void item_fields(const json::View& item);
 

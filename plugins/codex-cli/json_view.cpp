@@ -297,21 +297,21 @@ class Checker {
 std::size_t pass_string(std::string_view text, std::size_t at) {
   ++at;
   while (at < text.size()) {
-    const void* quote = std::memchr(text.data() + at, '"', text.size() - at);
-    if (quote == nullptr) {
-      return text.size();
+    if (at + 8 <= text.size()) {
+      const std::uint64_t word = load(text.data() + at);
+      const std::uint64_t marks = marks_equal(word, '"') | marks_equal(word, '\\');
+      if (marks == 0) {
+        at += 8;
+        continue;
+      }
+      at += static_cast<std::size_t>(std::countr_zero(marks)) / 8;
     }
-    at = static_cast<std::size_t>(static_cast<const char*>(quote) - text.data());
-    std::size_t slashes = 0;
-    while (slashes < at && text[at - 1 - slashes] == '\\') {
-      ++slashes;
+    if (text[at] == '"') {
+      return at + 1;
     }
-    ++at;
-    if (slashes % 2 == 0) {
-      return at;
-    }
+    at += text[at] == '\\' ? 2 : 1;
   }
-  return at;
+  return text.size();
 }
 
 // Position after the value at `at` in a text that is known to be valid.
