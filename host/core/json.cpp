@@ -119,7 +119,7 @@ class TreeBuilder {
         ++kept;
       }
     }
-    members.resize(kept);
+    members.erase(members.begin() + static_cast<std::ptrdiff_t>(kept), members.end());
   }
 
   bool is_utf8(std::string_view text) {
