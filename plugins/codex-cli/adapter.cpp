@@ -113,15 +113,10 @@ class VersionProbe : public sdk::Probe {
   }
 };
 
+// HOME, PATH, TMPDIR and what git needs are the boundary's and come from the host.
 void plan_environment(sdk::Plan& plan, const Launch& launch) {
-  plan.env_home("HOME").env_home("CODEX_HOME", codex_home);
-  plan.env_literal("PATH", "/usr/local/bin:/usr/bin:/bin")
-      .env_literal("TERM", "dumb")
-      .env_literal("NO_COLOR", "1");
+  plan.env_home("CODEX_HOME", codex_home).env_literal("TERM", "dumb").env_literal("NO_COLOR", "1");
   plan.env_from_host("LANG").env_from_host("LC_ALL");
-  if (!launch.temp.empty()) {
-    plan.env_literal("TMPDIR", launch.temp);
-  }
   for (const std::string& name : launch.credentials) {
     plan.env_from_host(name);
   }

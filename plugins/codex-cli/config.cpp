@@ -27,12 +27,8 @@ bool has_control(std::string_view text) {
   });
 }
 
-std::string read_path(const json::View& request, std::string_view name, bool required) {
-  const json::View member = request.get(name);
-  if (!member.present() && !required) {
-    return {};
-  }
-  std::string path = member.string();
+std::string read_path(const json::View& request, std::string_view name) {
+  std::string path = request.get(name).string();
   if (path.empty() || path.front() != '/' || path.size() > path_limit ||
       path.find('\0') != std::string::npos) {
     refuse(HR_E_ARGUMENT, "launch-request-invalid",
@@ -199,9 +195,8 @@ Launch read_launch(std::string_view request, std::uint32_t mode) {
   const json::View view(request);
   Launch launch;
   launch.mode = mode;
-  launch.worktree = read_path(view, "worktree", true);
-  launch.home = read_path(view, "home", true);
-  launch.temp = read_path(view, "temp", false);
+  launch.worktree = read_path(view, "worktree");
+  launch.home = read_path(view, "home");
   launch.model = view.get("model").string();
   if (launch.model.size() > short_limit || has_control(launch.model)) {
     refuse(HR_E_ARGUMENT, "launch-request-invalid", "model is not a short text without control characters");

@@ -38,7 +38,7 @@ struct Provider {
 
 struct Launch {
   std::uint32_t mode = HR_LAUNCH_NEW;
-  std::string worktree, home, temp, model, thread;
+  std::string worktree, home, model, thread;
   bool delegated = false;  // an enforced boundary stands in for Codex's own sandbox
   std::vector<std::string> credentials;
   Provider provider;
