@@ -1,8 +1,10 @@
 // The real hitchrail-runner with the script adapter, driven by a shim of the test's own.
 
 #include <hitchrail/adapter.h>
+#include <unistd.h>
 
 #include <catch2/catch.hpp>
+#include <cstdlib>
 #include <string>
 
 #include "core/json.hpp"
@@ -377,4 +379,95 @@ TEST_CASE("a full journal is said as such, and what fits stays") {
   REQUIRE(shim.run() == "failed");
   CHECK(shim.failure == wire::runner_journal_full);
   CHECK(kinds(shim.attempt()).size() == 6);
+}
+
+namespace {
+ShimSetup odd_setup() {
+  ShimSetup setup;
+  setup.adapter = std::string(HITCHRAIL_BINARY_DIR) + "/test-plugins/odd.so";
+  setup.snapshot = "odd";
+  setup.config = script_config();
+  return setup;
+}
+}  // namespace
+
+TEST_CASE("an adapter that says something else the second time is journaled as nondeterministic") {
+  FakeShim shim(odd_setup());
+  shim.hold_applied = true;
+  shim.start();
+  for (int i = 1; i <= 3; ++i) {
+    shim.arrive(1, "clock\n");
+    while (kinds(shim.attempt()).size() < static_cast<std::size_t>(i) && shim.alive()) {
+      shim.step(10);
+    }
+  }
+  shim.kill();  // the third event is durable, its commit is not published
+  shim.hold_applied = false;
+  shim.start();
+  REQUIRE(shim.settle() == "settled");
+  const auto events = kinds(shim.attempt());
+  REQUIRE(events.size() == 4);
+  CHECK(events[3].substr(0, 24) == "adapter-nondeterministic");
+}
+
+TEST_CASE("a missing verdict is a failure, not a guess") {
+  FakeShim shim(odd_setup());
+  shim.exit_and_end();
+  shim.start();
+  REQUIRE(shim.run() == "done");
+  const auto events = comparable_journal(shim.attempt());
+  REQUIRE(events.size() == 1);
+  CHECK(events[0].find(R"("status":"failed","code":"no-verdict")") != std::string::npos);
+}
+
+TEST_CASE("the reason of a failing hook is told without secrets") {
+  ShimSetup setup = odd_setup();
+  setup.secrets = {{"KEY", "open-sesame-123"}};
+  FakeShim shim(setup);
+  shim.arrive(1, "secret\n");
+  shim.start();
+  REQUIRE(shim.run() == "failed");
+  CHECK(shim.failure_code == "adapter-hook-failed");
+  CHECK(shim.failure_detail.find("open-sesame") == std::string::npos);
+  CHECK(shim.failure_detail.find("[REDACTED:KEY]") != std::string::npos);
+}
+
+TEST_CASE("what is not an adapter is a failed load") {
+  ShimSetup setup = script_setup();
+  setup.adapter = std::string(HITCHRAIL_SOURCE_DIR) + "/CMakeLists.txt";
+  FakeShim shim(setup);
+  shim.start();
+  REQUIRE(shim.run() == "failed");
+  CHECK(shim.failure == wire::runner_load_failed);
+  CHECK(shim.failure_code == "plugin-not-elf");
+}
+
+TEST_CASE("a full disk is the journal's failure, and after room was made a successor goes on") {
+  const std::string said = on_small_disk(3u << 20, [](const std::string& mount_point) -> std::string {
+    ::setenv("TMPDIR", mount_point.c_str(), 1);
+    FakeShim shim(script_setup());
+    shim.arrive(1, message("before"));
+    shim.start();
+    if (shim.settle() != "settled") {
+      return "the run did not begin";
+    }
+    fill_disk(mount_point);
+    for (int i = 0; i < 200; ++i) {
+      shim.arrive(1, message("filling " + std::to_string(i) + std::string(1000, 'x')));
+    }
+    if (shim.run() != "failed" || shim.failure != wire::runner_journal_failed) {
+      return "the full disk gave failure " + std::to_string(shim.failure) + " " + shim.failure_code + " " +
+             shim.failure_detail;
+    }
+    ::unlink((mount_point + "/filler").c_str());
+    shim.arrive(1, done);
+    shim.exit_and_end();
+    shim.start();
+    if (shim.run() != "done") {
+      return "the successor did not end: " + shim.failure_code + " " + shim.failure_detail;
+    }
+    const auto events = kinds(shim.attempt());
+    return events.size() == 203 ? "" : "the journal has " + std::to_string(events.size()) + " events";
+  });
+  CHECK(said == "");
 }
