@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 
 #include "core/json.hpp"
 #include "core/result.hpp"
@@ -32,6 +33,10 @@ struct Resolution {
   bool lowered = false;         // the verdict claimed more
 };
 Resolution resolve(const std::optional<Verdict>& verdict, const wire::ExitSlot& slot);
+// A success with blockers ({code, …} of the workspace or a gate) is partial.
+Resolution with_blockers(Resolution resolution, const json::Value& blockers);
+// A harness's text as a member of a canonical document: valid UTF-8, at most `limit` bytes, no U+007F.
+std::string document_text(std::string_view text, std::size_t limit);
 
 struct CompletionInput {
   json::Value header;  // header.json
@@ -40,6 +45,7 @@ struct CompletionInput {
   wire::ExitSlot slot{};
   std::uint64_t events = 0;        // before the terminal event
   json::Value workspace_evidence;  // members added by the import step, null when there was none
+  json::Value blockers;            // array of {code, summary, detail, retryable}: they make a success partial
   std::int64_t completed_unix_ms = 0;
 };
 // Everything but the terminal event's place and the digest: this is the terminal event's payload member

@@ -1,11 +1,13 @@
 #pragma once
 // The end of a run (program hitchrail-finish: descriptor 3 = the attempt directory). Every step is idempotent
 // and each is durable before the next, so a finisher killed anywhere is completed by the next one:
-//   1 lock the journal   2 exit slot, verdict   3 evidence (import of commits)   4 terminal event, synced
-//   5 completion.json    6 database: projection and lease, one transaction   7 cleanup, token last
+//   1 give the reserve back, lock the journal   2 exit slot, verdict   3 evidence (import of commits)
+//   4 terminal event, synced; its payload holds the whole result   5 completion.json, made from that event
+//   6 database: projection and lease, one transaction   7 cleanup   8 the token, last
 // Refuses: an attempt whose exit slot is not `ended` (attempt-not-ended). Works on a full disk: the attempt's
 // reserve file is given back first; when even that does not suffice nothing is half-written and a later
-// finisher goes on.
+// finisher goes on. A damaged journal gets no terminal event: the run is failed, code journal-damaged, and
+// the file stays as it is.
 
 #include <functional>
 
@@ -26,12 +28,22 @@ enum class Step {
   token_removed
 };
 
+// What the run left in the workspace: members of completion-result/v1 (changedFiles, sideEffects, evidence,
+// …), blockers {code, summary, detail, retryable} that make a success partial, and whether git/ holds
+// something not imported.
+struct Workspace {
+  json::Value members;
+  json::Value blockers;
+  bool keep_git = false;
+};
+
 struct Options {
-  // Evidence of the workspace: imports commits and says what changed; members become part of
-  // completion-result/v1. Must be idempotent.
-  std::function<Result<json::Value>(int attempt_dirfd, const json::Value& header)> workspace;
+  // Imports commits and says what changed. Must be idempotent. An error becomes the blocker
+  // `workspace-evidence-failed` and keeps git/: it never stands in the way of the end.
+  std::function<Result<Workspace>(int attempt_dirfd, const json::Value& header)> workspace;
   // Called after each step; tests end the process there.
   void (*after)(Step) = nullptr;
+  int journal_wait_ms = 30'000;  // for the last writer to leave
 };
 
 Status finish_attempt(int attempt_dirfd, const Options& options);

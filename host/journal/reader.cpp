@@ -272,6 +272,11 @@ Result<Tail> read_tail(int attempt_dirfd) {
   return tail;
 }
 
+bool has_writer(int attempt_dirfd) {
+  const auto file = open_journal(attempt_dirfd, O_RDONLY);
+  return file.has_value() && write_lock_at(file.value().get(), alive_byte, 1) >= 0;
+}
+
 bool is_terminal_kind(std::string_view kind) {
   return kind == "run.completed" || kind == "run.failed" || kind == "run.interrupted";
 }

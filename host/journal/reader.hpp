@@ -52,6 +52,8 @@ struct Tail {
   std::string kind;  // "" when only the header is there
 };
 Result<Tail> read_tail(int attempt_dirfd);
+// Whether a writer lives now (asks its locks, takes none).
+bool has_writer(int attempt_dirfd);
 
 bool is_terminal_kind(std::string_view kind);  // run.completed, run.failed, run.interrupted
 

@@ -309,7 +309,7 @@ Status Writer::State::append(const Draft& draft, std::int64_t received, bool res
   }
   HR_CHECK(check_room(reserve, persisted.size()));
   if (spilled) {
-    if (spill.bytes() + payload.bytes.size() > limits.max_spill_bytes) {
+    if (!reserve && spill.bytes() + payload.bytes.size() > limits.max_spill_bytes) {
       return journal_error(ErrorClass::failed, "journal-full", "append event",
                            "the spilled payloads have reached their bound of " +
                                std::to_string(limits.max_spill_bytes) + " bytes");

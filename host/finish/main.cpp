@@ -1,0 +1,28 @@
+// hitchrail-finish: descriptor 3 is the attempt directory; no arguments. Exit code 0: the run's end is
+// written and everything of it is released. Anything else: nothing is half-written, a later finisher goes on.
+// Says why on stderr.
+
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+
+#include <cstdio>
+
+#include "core/text.hpp"
+#include "finish/finish.hpp"
+
+int main() {
+  using namespace hitchrail;
+  const rlimit no_core{0, 0};
+  ::setrlimit(RLIMIT_CORE, &no_core);
+  ::prctl(PR_SET_DUMPABLE, 0);
+  ::umask(077);
+  const Status done = finish::finish_attempt(3, {});
+  if (done.has_error()) {
+    const Error& error = done.error();
+    const std::string line = error.code + ": " + error.operation + " " + error.object + ": " + error.detail;
+    std::fprintf(stderr, "%s\n", escape_visible(line).c_str());
+    return exit_code(error.kind);
+  }
+  return 0;
+}
