@@ -6,6 +6,7 @@
 #include "core/json.hpp"
 #include "journal/journal.hpp"
 #include "journal/reader.hpp"
+#include "support/results.hpp"
 #include "support/scratch.hpp"
 
 namespace hitchrail::test {
@@ -77,25 +78,6 @@ inline Event delta(std::uint64_t offset, std::string text, std::string item = "i
   Event event("message.delta");
   event.record(1, offset).with_text(std::move(text)).item(std::move(item)).mergeable();
   return event;
-}
-
-template <class T>
-T must(Result<T> result) {
-  if (result.has_error()) {
-    FAIL(result.error().code << ": " << result.error().operation << " " << result.error().object << ": "
-                             << result.error().detail);
-  }
-  return std::move(result).value();
-}
-inline void must(const Status& status) {
-  if (status.has_error()) {
-    FAIL(status.error().code << ": " << status.error().operation << " " << status.error().object << ": "
-                             << status.error().detail);
-  }
-}
-template <class T>
-std::string code_of(const Result<T>& result) {
-  return result.has_error() ? result.error().code : "";
 }
 
 inline journal::Writer new_journal(const TempDir& at, const journal::Limits& limits = {}) {
