@@ -113,9 +113,10 @@ class Image {
   }
 
   [[nodiscard]] Error malformed(std::string_view part) const {
-    return refuse("plugin-malformed", name_,
-                  "the " + std::string(part) + " does not fit the file; supported is a whole ELF file",
-                  "Build or copy the library again.");
+    return refuse(
+        "plugin-malformed", name_,
+        "found a " + std::string(part) + " that does not fit the file; supported is a whole ELF file",
+        "Build or copy the library again.");
   }
   [[nodiscard]] const std::vector<Elf64_Phdr>& segments() const { return segments_; }
   [[nodiscard]] std::string_view name() const { return name_; }

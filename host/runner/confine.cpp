@@ -87,7 +87,8 @@ std::uint64_t handled_files(int abi) {
 }
 
 Status apply_landlock(const Options& options, Report& report) {
-  const int abi = landlock_abi();
+  const int own = landlock_abi();
+  const int abi = options.landlock_abi_cap > 0 ? std::min(own, options.landlock_abi_cap) : own;
   if (abi < 1) {
     return step_failed("landlock-unavailable", "Landlock", ENOSYS,
                        "Boot a kernel with Landlock (CONFIG_SECURITY_LANDLOCK, lsm=landlock,...).");

@@ -43,6 +43,7 @@ struct Options {
   std::vector<int> keep_fds;  // all others are closed, 0 to 2 included
   std::vector<Grant> grants;  // need not be kept open
   bool threads = false;       // true also allows new threads (never new processes)
+  int landlock_abi_cap = 0;   // pretend an older kernel; 0 = what this one has
   // The checker's mode: a forbidden call is counted here instead of only being answered EPERM. Must outlive
   // the process.
   TrapLog* trap = nullptr;
