@@ -55,6 +55,8 @@ struct Machine {
   std::vector<SystemPath> system;
   std::vector<SystemLink> links;
   std::vector<Root> devices;              // of null zero full random urandom that exist
+  std::optional<Root> proc;               // of the host: read by the landlock backend
+  std::string shell;                      // /bin/bash, or /bin/sh where there is none
   std::vector<std::string> mount_points;  // of this mount namespace, for nested mounts in roots
   std::vector<Finding> missing;           // in the order of the list above
 };
@@ -106,15 +108,16 @@ struct Compiled {
   std::vector<CredentialFile> credentials;
   std::vector<SystemLink> links;
   std::vector<Root> devices;
-  std::uint32_t uid =
-      0;  // global ids the program will run as; the caller chowns run directories when they are not its own
+  std::optional<Root> proc;
+  std::string shell = "/bin/sh";
+  // Global ids the program will run as; the caller chowns run directories when they are not its own.
+  std::uint32_t uid = 0;
   std::uint32_t gid = 0;
   bool switch_user = false;
-  bool net_namespace = false;  // its own, only loopback in it
-  bool inet_sockets = true;    // INET, INET6 and NETLINK route may be made
-  bool unix_sockets = true;    // false: only socketpair (landlock backend, probes)
-  bool fixed_inside =
-      true;  // run directories appear at inside_* paths (native); false: at their own (landlock)
+  bool net_namespace = false;   // its own, only loopback in it
+  bool inet_sockets = true;     // INET, INET6 and NETLINK route may be made
+  bool unix_sockets = true;     // false: only socketpair (landlock backend, probes)
+  bool fixed_inside = true;     // run directories appear at inside_*; false: at their own paths (landlock)
   bool run_directories = true;  // the boundary wants RunDirectories
   bool git_file = false;        // the worktree's .git is a file (linked worktree)
   bool has_git = false;
@@ -223,15 +226,16 @@ struct RunOutput {
 // (HITCHRAIL_LIBEXEC overrides).
 Result<RunOutput> run(const Compiled& compiled, const Command& command, const RunLimits& limits,
                       std::string_view stdin_bytes = {}, const RunDirectories& run_directories = {});
+// The same with a plan that is already written (its end_with_leader must be set).
+Result<RunOutput> run_plan(const std::string& plan, const RunLimits& limits,
+                           std::string_view stdin_bytes = {});
 Result<std::string> init_path();
 
 // The seccomp filter as bytes (struct sock_filter list), compiled once per process and variant. Code
 // seccomp-compile-failed.
 struct FilterOptions {
-  bool inet = true;            // INET, INET6, NETLINK route
-  bool net_namespace = false;  // its own, only loopback in it
-  bool inet_sockets = true;    // INET, INET6 and NETLINK route may be made
-  bool unix_sockets = true;    // socket(AF_UNIX); socketpair always works
+  bool inet = true;          // INET, INET6, NETLINK route
+  bool unix_sockets = true;  // socket(AF_UNIX); socketpair always works
 };
 Result<std::string> seccomp_filter(const FilterOptions& options);
 

@@ -245,6 +245,8 @@ void add_system(const Machine& machine, Compiled& out) {
   }
   out.links = machine.links;
   out.devices = machine.devices;
+  out.proc = machine.proc;
+  out.shell = machine.shell.empty() ? out.shell : machine.shell;
 }
 
 void add_writable(const WritableRoot& writable, const std::string& role, bool read_only, Compiled& out) {
@@ -320,7 +322,8 @@ void choose_user(const Roots& roots, const Machine& machine, Compiled& out) {
 
 void add_warnings(const Roots& roots, const Machine& machine, Compiled& out) {
   if (out.backend == Backend::landlock) {
-    const auto missing = without(capability_names(), proven_by(Backend::landlock, machine, out.network));
+    auto missing = without(capability_names(), proven_by(Backend::landlock, machine, out.network));
+    std::erase(missing, "network.none");  // said by itself
     out.warnings.push_back(
         {"backend-landlock", "Not held by this backend: " + joined(missing) +
                                  ". No new name can be made at the top level of the worktree."});

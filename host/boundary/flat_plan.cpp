@@ -92,7 +92,7 @@ Inside inside(const Compiled& compiled, const RunDirectories& run) {
                       {"TEMP", view.temp},
                       {"USER", user},
                       {"LOGNAME", user},
-                      {"SHELL", "/bin/bash"},
+                      {"SHELL", compiled.shell},
                       {"LANG", "C.UTF-8"},
                       {"GIT_CONFIG_NOSYSTEM", "1"},
                       {"PATH", "/usr/local/bin:/usr/bin:/bin:/usr/local/sbin:/usr/sbin:/sbin"}};

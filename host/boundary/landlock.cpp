@@ -42,6 +42,10 @@ Status write_landlock(const Compiled& compiled, const RunDirectories& run, PlanW
       allow(Root{name.root + "/" + name.name, name.identity, name.state == EntryKind::directory, 0, 0}, read);
     }
   }
+  if (compiled.proc) {
+    allow(*compiled.proc,
+          rights::read);  // other processes' memory and environment are closed by the domain itself
+  }
   for (const Root& device : compiled.devices) {
     allow(device, rights::read_file | rights::write_file | rights::ioctl_dev);
   }

@@ -96,6 +96,9 @@ void look_at_system(Machine& machine) {
   for (const char* path : system_etc) {
     add_system_path(path, machine);
   }
+  if (auto proc = resolve_root("/proc"); proc.has_value()) {
+    machine.proc = proc.value();
+  }
   for (const char* device : {"/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom"}) {
     struct stat info {};
     if (lstat(device, &info) == 0 && S_ISCHR(info.st_mode)) {
@@ -274,6 +277,7 @@ Machine probe_machine() {
   machine.landlock_abi = std::max(machine.landlock_abi, 0);
   const std::uint32_t action = SECCOMP_RET_ERRNO;
   machine.seccomp = syscall(SYS_seccomp, SECCOMP_GET_ACTION_AVAIL, 0, &action) == 0;
+  machine.shell = access("/bin/bash", X_OK) == 0 ? "/bin/bash" : "/bin/sh";
   look_at_system(machine);
   look_at_mounts(machine);
   if (!machine.seccomp) {

@@ -78,7 +78,7 @@ class Native {
     const std::string name = sandbox_user_name(compiled_);
     const std::string ids = std::to_string(compiled_.uid) + ":" + std::to_string(compiled_.gid);
     const std::string home = compiled_.run_directories ? inside_home : "/nonexistent";
-    std::string passwd = name + ":x:" + ids + ":" + name + ":" + home + ":/bin/sh\n";
+    std::string passwd = name + ":x:" + ids + ":" + name + ":" + home + ":" + compiled_.shell + "\n";
     passwd += compiled_.uid == 65534 ? "" : "nobody:x:65534:65534:nobody:/nonexistent:/usr/sbin/nologin\n";
     std::string group = name + ":x:" + std::to_string(compiled_.gid) + ":\n";
     group += compiled_.gid == 65534 ? "" : "nogroup:x:65534:\n";

@@ -156,6 +156,13 @@ Error failure_of(const wire::InitMessage& message) {
              detail,
              "The program is not the one that was looked at before.",
              "Start again; the new program will be judged anew."};
+  } else if (step == "source" && message.error_number == EACCES) {
+    error = {ErrorClass::refused,
+             "root-unreachable",
+             "start boundary",
+             detail,
+             "The user this run would be cannot reach it.",
+             "Move it below folders that this user may enter."};
   } else if (step == "source-changed" || step == "source") {
     error = {ErrorClass::refused,
              "root-changed",
@@ -355,6 +362,17 @@ Result<std::string> init_path() {
                "Install Hitchrail completely: ./quickstart"};
 }
 
+Result<RunOutput> run_plan(const std::string& plan, const RunLimits& limits, std::string_view stdin_bytes) {
+  HR_TRY(in, make_pipe());
+  HR_TRY(out, make_pipe());
+  HR_TRY(err, make_pipe());
+  HR_TRY(tree, start_init(plan, {in.read.get(), out.write.get(), err.write.get()}));
+  in.read.reset();
+  out.write.reset();
+  err.write.reset();
+  return Conversation(tree, limits, stdin_bytes, in, out, err).run();
+}
+
 Result<RunOutput> run(const Compiled& compiled, const Command& command, const RunLimits& limits,
                       std::string_view stdin_bytes, const RunDirectories& run_directories) {
   if (!command.secret_env.empty()) {
@@ -368,14 +386,7 @@ Result<RunOutput> run(const Compiled& compiled, const Command& command, const Ru
   Command alone = command;
   alone.end_with_leader = true;
   HR_TRY(plan, flat_plan(compiled, run_directories, alone));
-  HR_TRY(in, make_pipe());
-  HR_TRY(out, make_pipe());
-  HR_TRY(err, make_pipe());
-  HR_TRY(tree, start_init(plan, {in.read.get(), out.write.get(), err.write.get()}));
-  in.read.reset();
-  out.write.reset();
-  err.write.reset();
-  return Conversation(tree, limits, stdin_bytes, in, out, err).run();
+  return run_plan(plan, limits, stdin_bytes);
 }
 
 }  // namespace hitchrail::boundary

@@ -1,0 +1,17 @@
+#!/bin/sh
+# usage: as_user.sh TEST ATTACKS_FOLDER INIT: runs a boundary test as a real ordinary uid (this one, or 65534 when root calls).
+# What it needs is copied, since a build folder below a private home cannot be entered by that user.
+set -eu
+copy=$(mktemp -d)
+trap 'rm -rf "$copy"' EXIT
+cp "$1" "$copy/test"
+cp -r "$2" "$copy/attacks"
+cp "$3" "$copy/hitchrail-init"
+chmod -R a+rX "$copy"
+export HITCHRAIL_TEST_ATTACKS="$copy/attacks" HITCHRAIL_LIBEXEC="$copy" TMPDIR=/tmp
+user=""
+if [ "$(id -u)" = 0 ]; then
+  user="setpriv --reuid 65534 --regid 65534 --clear-groups"
+fi
+[ "$($user id -u)" != 0 ]
+$user "$copy/test"

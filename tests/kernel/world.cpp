@@ -1,0 +1,85 @@
+#include "kernel/world.hpp"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <catch2/catch.hpp>
+#include <climits>
+#include <cstdlib>
+#include <fstream>
+#include <sstream>
+
+namespace hitchrail::test {
+
+namespace fs = std::filesystem;
+
+World::World() {
+  std::string pattern = (fs::temp_directory_path() / "hitchrail-world-XXXXXX").string();
+  REQUIRE(mkdtemp(pattern.data()) != nullptr);
+  base_ = fs::canonical(pattern).string();
+  for (const char* name :
+       {"tree", "tree/src", "tree/.git", "outside", "attempt", "attempt/home", "attempt/temp"}) {
+    fs::create_directory(path(name));
+  }
+  write(path("tree/src/main.c"), "int main;\n");
+  write(path("tree/.git/HEAD"), "ref: refs/heads/main\n");
+  write(path("outside/secret"), "secret\n");
+  attempt_ = Fd(open(path("attempt").c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+}
+
+World::~World() {
+  std::error_code ignored;
+  fs::remove_all(base_, ignored);
+}
+
+void World::write(const std::string& path, const std::string& text) const {
+  std::ofstream file(path, std::ios::binary);
+  file << text;
+  REQUIRE(file.good());
+}
+
+std::string World::read(const std::string& path) const {
+  std::ifstream file(path, std::ios::binary);
+  std::ostringstream text;
+  text << file.rdbuf();
+  return text.str();
+}
+
+boundary::Preset World::preset() const {
+  boundary::Preset preset;
+  preset.id = "test";
+  preset.name = "test";
+  preset.required_capabilities = {"filesystem.protected-names", "filesystem.read", "filesystem.write"};
+  preset.write_paths = {"<workspace>"};
+  preset.digest = "sha256:test";
+  return preset;
+}
+
+boundary::Roots World::roots(const std::string& programs) const {
+  boundary::Roots roots;
+  auto tree = boundary::inspect_writable_root(worktree());
+  REQUIRE(tree.has_value());
+  roots.worktree = tree.value();
+  if (!programs.empty()) {
+    auto package = boundary::resolve_trusted(programs);
+    REQUIRE(package.has_value());
+    roots.packages.push_back(package.value());
+  }
+  roots.operator_home = "/nonexistent/home";
+  roots.host_private = {path("attempt")};
+  return roots;
+}
+
+boundary::RunDirectories World::run() const {
+  boundary::RunDirectories run;
+  run.home = boundary::resolve_root(path("attempt/home")).value();
+  run.temp = boundary::resolve_root(path("attempt/temp")).value();
+  return run;
+}
+
+const boundary::Machine& World::machine() {
+  static const boundary::Machine machine = boundary::probe_machine();
+  return machine;
+}
+
+}  // namespace hitchrail::test
