@@ -6,10 +6,11 @@
 #include <sys/resource.h>
 #include <sys/stat.h>
 
+#include <csignal>
 #include <cstdio>
 
 #include "core/text.hpp"
-#include "finish/finish.hpp"
+#include "finish/workspace_step.hpp"
 
 int main() {
   using namespace hitchrail;
@@ -17,7 +18,12 @@ int main() {
   ::setrlimit(RLIMIT_CORE, &no_core);
   ::prctl(PR_SET_DUMPABLE, 0);
   ::umask(077);
-  const Status done = finish::finish_attempt(3, {});
+  ::signal(SIGPIPE, SIG_IGN);
+  finish::Options options;
+#ifdef HITCHRAIL_FINISH_WORKSPACE
+  options.workspace = finish::workspace_step;
+#endif
+  const Status done = finish::finish_attempt(3, options);
   if (done.has_error()) {
     const Error& error = done.error();
     const std::string line = error.code + ": " + error.operation + " " + error.object + ": " + error.detail;

@@ -39,7 +39,7 @@ Error store_error(ErrorClass kind, const char* code, std::string detail, std::st
 }
 
 Error sqlite_error(const SQLite::Exception& e) {
-  switch (e.getErrorCode()) {
+  switch (e.getErrorCode() & 0xff) {
     case SQLITE_BUSY:
     case SQLITE_LOCKED:
       return store_error(ErrorClass::environment, "store-busy", "another process holds the database",
@@ -47,6 +47,8 @@ Error sqlite_error(const SQLite::Exception& e) {
     case SQLITE_FULL:
       return store_error(ErrorClass::environment, "store-full", "the disk is full",
                          "free space and try again");
+    case SQLITE_IOERR:  // also what it says when its shared memory cannot grow on a full disk
+      return store_error(ErrorClass::environment, "store-io", e.what(), "look at free space and at the disk");
     case SQLITE_CORRUPT:
     case SQLITE_NOTADB:
       return store_error(ErrorClass::environment, "store-damaged", e.what(),

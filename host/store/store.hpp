@@ -3,9 +3,9 @@
 // to recover a journal: losing it loses enabled plugins and the list's speed, never evidence.
 //
 // Promises: each call is one transaction (WAL, full sync, busy timeout 5 s); a decision changes only from the
-// value its maker saw (compare-and-set). Refuses: a database that is a link or foreign (store-unsafe), or newer
-// than this build (store-newer). Other codes: store-busy, store-full, store-damaged, store-read-only,
-// store-failed, store-conflict. Not yet: approvals, workspace trust, budgets.
+// value its maker saw (compare-and-set). Refuses: a database that is a link or foreign (store-unsafe), or
+// newer than this build (store-newer). Other codes: store-busy, store-full, store-io, store-damaged,
+// store-read-only, store-failed, store-conflict. Not yet: approvals, workspace trust, budgets.
 
 #include <cstdint>
 #include <memory>

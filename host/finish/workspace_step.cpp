@@ -1,0 +1,141 @@
+#include "finish/workspace_step.hpp"
+
+#include <fcntl.h>
+#include <limits.h>
+#include <unistd.h>
+
+#include <algorithm>
+
+#include "attempt/completion.hpp"
+#include "attempt/names.hpp"
+#include "boundary/boundary.hpp"
+#include "core/file.hpp"
+#include "workspace/inspector.hpp"
+#include "workspace/workspace.hpp"
+
+namespace hitchrail::finish {
+namespace {
+
+Error step_error(const char* code, std::string detail) {
+  return Error{ErrorClass::failed, code, "look at the workspace", "worktree", std::move(detail), ""};
+}
+
+Result<std::string> path_of(int dirfd) {
+  char path[PATH_MAX];
+  const ssize_t size = ::readlink(("/proc/self/fd/" + std::to_string(dirfd)).c_str(), path, sizeof path);
+  if (size <= 0 || size == static_cast<ssize_t>(sizeof path) || path[0] != '/') {
+    return step_error("attempt-moved", "the attempt directory has no path");
+  }
+  return std::string(path, static_cast<std::size_t>(size));
+}
+
+Result<json::Value> read_envelope(int attempt_dirfd) {
+  HR_TRY(manifests, open_at(attempt_dirfd, "manifests", O_RDONLY | O_DIRECTORY));
+  HR_TRY(text, read_file_at(manifests.get(), "task-envelope.json", attempt::max_document));
+  return json::parse(text, json::Duplicates::refuse, "task-envelope.json");
+}
+
+bool allows(const json::Value& envelope, std::string_view kind) {
+  const auto& effects = envelope.get("allowedSideEffects").items();
+  return std::any_of(effects.begin(), effects.end(),
+                     [kind](const json::Value& effect) { return effect.get("kind").as_string() == kind; });
+}
+
+void block(json::Value& blockers, std::string code, std::string summary, std::string detail, bool retryable) {
+  json::Value blocker = json::Value::object();
+  blocker.set("code", std::move(code));
+  blocker.set("summary", attempt::document_text(summary, 500));
+  blocker.set("detail", attempt::document_text(detail, 4096));
+  blocker.set("retryable", retryable);
+  blockers.push(std::move(blocker));
+}
+
+json::Value evidence_item(const char* id, const char* kind, std::string summary, const char* requirement) {
+  json::Value item = json::Value::object();
+  item.set("id", id);
+  item.set("kind", kind);
+  item.set("source", "harness");
+  item.set("summary", std::move(summary));
+  item.set("reference", json::Value());
+  json::Value requirements = json::Value::array();
+  if (requirement != nullptr) {
+    requirements.push(requirement);
+  }
+  item.set("requirementIds", std::move(requirements));
+  item.set("verified", true);
+  return item;
+}
+
+// Work that stayed in the private git directory although it was meant for the repository.
+bool is_lost_work(const workspace::RefReport& report) {
+  return report.reason == "diverged" || report.reason == "branch-moved" ||
+         report.reason == "branch-switched" || report.reason == "objects-invalid";
+}
+
+void judge(const workspace::Evidence& evidence, const workspace::ImportReport& report,
+           workspace::CommitPolicy policy, const json::Value& side_effects, json::Value& blockers) {
+  if (policy == workspace::CommitPolicy::forbidden && !evidence.commits.empty()) {
+    block(blockers, "forbidden-commit-created", "the run made commits although they are forbidden",
+          std::to_string(evidence.commits.size()) + " commits; none was imported", false);
+  }
+  if (policy == workspace::CommitPolicy::required && evidence.commits.empty()) {
+    block(blockers, "required-commit-missing", "the task asks for a commit and the run made none", "", true);
+  }
+  for (const json::Value& effect : side_effects.items()) {
+    if (!effect.get("authorized").as_bool()) {
+      block(blockers, "unauthorized-" + effect.get("kind").as_string(),
+            "the task does not allow this side effect", effect.get("description").as_string(), false);
+    }
+  }
+  for (const workspace::RefReport& ref : report.not_imported) {
+    if (policy != workspace::CommitPolicy::forbidden && is_lost_work(ref)) {
+      block(blockers, "commits-not-imported", "commits of the run are not in the repository: " + ref.reason,
+            ref.ref + " at " + ref.to + " is kept in the attempt's git directory", false);
+    }
+  }
+}
+
+}  // namespace
+
+Result<Workspace> workspace_step(int attempt_dirfd, const json::Value& header) {
+  Workspace out;
+  const std::string& path = header.get("worktree").as_string();
+  if (path.empty()) {
+    return step_error("worktree-path-unsupported", "its path is not text");
+  }
+  HR_TRY(attempt_path, path_of(attempt_dirfd));
+  HR_TRY(envelope, read_envelope(attempt_dirfd));
+  HR_TRY(baseline, workspace::baseline_from_json(envelope.get("workspace").get("baseline")));
+  const auto policy = workspace::commit_policy(header.get("commitPolicy").as_string())
+                          .value_or(workspace::CommitPolicy::allowed);
+  workspace::OpenOptions options;
+  options.trust_foreign_owner = header.get("trustForeignOwner").as_bool();
+  options.keep_apart = {attempt_path};
+  HR_TRY(worktree, workspace::open_worktree(path, options));
+  if (const std::string& launched = header.get("worktreeIdentity").as_string();
+      !launched.empty() && launched != worktree.identity()) {
+    return step_error("worktree-changed", "another worktree lies at its path now");
+  }
+  const workspace::GitRunner git = workspace::inspector_git(boundary::probe_machine());
+  HR_TRY(evidence, workspace::collect_evidence(worktree, baseline, attempt_dirfd, attempt_path, git));
+  HR_TRY(report, workspace::import_commits(worktree, attempt_dirfd, attempt_path, policy, git));
+  const json::Value side_effects = workspace::side_effects_json(
+      evidence, allows(envelope, "filesystem-write"), allows(envelope, "git-commit"));
+  out.members.set("changedFiles", workspace::changed_files_json(evidence));
+  out.members.set("sideEffects", side_effects);
+  out.members.set("commits", workspace::commits_json(evidence));
+  out.members.set("import", report.to_json());
+  json::Value items = json::Value::array();
+  items.push(evidence_item("file-changes", "file-change",
+                           std::to_string(evidence.changed.size()) + " changed files", nullptr));
+  if (!evidence.commits.empty()) {
+    items.push(evidence_item("commits", "commit", std::to_string(evidence.commits.size()) + " commits",
+                             policy == workspace::CommitPolicy::required ? "commit" : nullptr));
+  }
+  out.members.set("evidence", std::move(items));
+  judge(evidence, report, policy, side_effects, out.blockers);
+  out.keep_git = report.keep_private;
+  return out;
+}
+
+}  // namespace hitchrail::finish
