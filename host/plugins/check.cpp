@@ -221,6 +221,10 @@ std::string_view outcome_name(Outcome outcome) {
   return names[static_cast<std::size_t>(outcome)];
 }
 
+std::string_view standard_launch_request() {
+  return standard_request;
+}
+
 std::size_t CheckReport::count(Outcome outcome) const {
   return static_cast<std::size_t>(std::count_if(
       findings.begin(), findings.end(), [outcome](const Finding& f) { return f.outcome == outcome; }));

@@ -44,6 +44,9 @@ struct CheckOptions {
   std::string launch_request_json;  // empty: a standard schemas/launch-request.v1.json document
 };
 
+// The launch request used unless CheckOptions names another.
+std::string_view standard_launch_request();
+
 Result<CheckReport> check_plugin(const std::string& path, const CheckOptions& options);
 
 }  // namespace hitchrail::plugins
