@@ -14,6 +14,7 @@ namespace hitchrail::shim {
 namespace {
 
 constexpr std::uint32_t finish_limit = 3;
+constexpr std::int64_t memory_grace = 20000;  // after the tree's end, for bytes that could not be stored
 
 void nothing() {}
 
@@ -254,6 +255,12 @@ void phase_tick(std::int64_t now) {
   }
   if (g.phase == phase_draining && g.tree_empty && g.drain_deadline != 0 && now >= g.drain_deadline) {
     g.drain_deadline = now + 50;
+    if (now > g.tree_deadline + memory_grace &&
+        g.streams[stream_stdout].stash.size() + g.streams[stream_stderr].stash.size() > 0) {
+      set_cause("shim-memory", "no memory for the harness's last bytes");
+      raise_event(event_cause);
+      return;
+    }
     for (std::size_t i = stream_stdout; i <= stream_stderr; ++i) {
       // Somebody outside the tree holds it: what is there was read, more does not belong to this run.
       if (!g.streams[i].paused && g.streams[i].source >= 0) {

@@ -298,6 +298,9 @@ void send_log();
 void kill_runner();
 std::int64_t watchdog(std::int64_t now);  // answers when to look again, 0 = no need
 
+// crash.cpp
+void judge_death(int status);  // restarts the runner, or ends the attempt
+
 // tree.cpp
 bool start_init();
 void init_readable();

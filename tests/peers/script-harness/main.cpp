@@ -18,6 +18,7 @@
 //   deltas N ITEM MS    N numbered deltas of one item, MS apart
 //   record SIZE SEED    one delta record of exactly SIZE bytes with its line feed, text from SEED
 //   noise SIZE SEED     SIZE bytes on stderr
+//   alternate N         N single bytes on stdout and stderr in turn, a line feed each 50th
 //   split N             writes of at most N bytes from now on (0 = as they are)
 //   sleep MS            expect LINE (waits for that line on stdin; exit 97 on another, 98 at end of input)
 //   eof                 waits for end of input             close 0|1|2 (closes that descriptor)
@@ -314,6 +315,13 @@ void expect(const char* wanted) {
   }
 }
 
+void alternate(long n) {
+  for (long i = 1; i <= n; ++i) {
+    put(1, i % 50 == 0 ? "\n" : "x");
+    put(2, i % 50 == 0 ? "\n" : "y");
+  }
+}
+
 bool is(const char* command, const char* name) {
   return strcmp(command, name) == 0;
 }
@@ -371,6 +379,8 @@ bool run_output(const char* command, char* rest) {
         sleep_ms(ms);
       }
     }
+  } else if (is(command, "alternate")) {
+    alternate(atol(rest));
   } else if (is(command, "pid")) {
     char text[32];
     snprintf(text, sizeof text, "pid %d", static_cast<int>(getpid()));

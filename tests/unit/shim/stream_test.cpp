@@ -1,5 +1,6 @@
 // What a harness writes and reads, with a runner that lives.
 
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -109,6 +110,32 @@ TEST_CASE("a full ring blocks the harness, says so once, and no byte is lost") {
   }
   REQUIRE(episodes <= 6);  // once an episode, not once a read
   REQUIRE(run.journal_lines().size() == 12 + 1 + 4 + episodes);
+}
+
+TEST_CASE("a hundred thousand single bytes on two streams in turn while nobody maps them") {
+  Run run({.script = "alternate 100000\nexit 0", .runner = "late=1500"});
+  require_clean_end(run);
+  REQUIRE(run.journal_lines().size() == 2 * 2000 + 4);
+  REQUIRE(run.journal().find("e1 eof 0 100000\n") != std::string::npos);
+  REQUIRE(run.journal().find("e2 eof 0 100000\n") != std::string::npos);
+}
+
+TEST_CASE("bytes that cannot be stored wait, and arrive when there is room again") {
+  Run run({.script = "out begin\nsleep 300\nrecord 8000000 1\nout tail\nexit 0"});
+  REQUIRE(run.wait_journal("begin"));
+  // A file size limit stands for memory that is short: writing to the ring fails at 1 MiB.
+  rlimit old{};
+  REQUIRE(prlimit(run.pid, RLIMIT_FSIZE, nullptr, &old) == 0);
+  const rlimit low{1 << 20, old.rlim_max};
+  REQUIRE(prlimit(run.pid, RLIMIT_FSIZE, &low, nullptr) == 0);
+  std::this_thread::sleep_for(std::chrono::milliseconds(900));
+  const Reply reply = run.ask('s', wire::control_status);
+  REQUIRE(reply.answered);
+  REQUIRE(reply.status.leader_pid != 0);  // blocked in its write, not dead
+  REQUIRE(prlimit(run.pid, RLIMIT_FSIZE, &old, nullptr) == 0);
+  require_clean_end(run);
+  REQUIRE(run.journal().find("s1@6 7999999 ") != std::string::npos);
+  REQUIRE(run.journal().find(" tail\n") != std::string::npos);
 }
 
 TEST_CASE("a harness cannot forge its own records through proc on socket pairs, and could on pipes") {
