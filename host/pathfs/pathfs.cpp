@@ -116,6 +116,20 @@ Result<Fd> walk_beneath(int root, const std::string& path, int flags, mode_t mod
   return fd;
 }
 
+int open_how_beneath(int root, const std::string& path, int flags, mode_t mode) {
+  open_how how{};
+  how.flags = static_cast<std::uint64_t>(static_cast<unsigned>(flags));
+  how.mode = (flags & O_CREAT) != 0 ? mode : 0;
+  how.resolve = RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS;
+  long fd = -1;
+  // EAGAIN: a rename elsewhere raced with the walk and the kernel cannot prove that we stayed below.
+  int tries = 0;
+  do {
+    fd = ::syscall(SYS_openat2, root, path.c_str(), &how, sizeof how);
+  } while (fd < 0 && (errno == EINTR || (errno == EAGAIN && ++tries < 100)));
+  return static_cast<int>(fd);
+}
+
 }  // namespace
 
 std::string Identity::text() const {
@@ -143,24 +157,24 @@ Result<Identity> identify_at(int dirfd, const std::string& name) {
 
 Result<Fd> open_beneath(int root, const std::string& path, int flags, mode_t mode) {
   HR_CHECK(check_relative(path));
-  open_how how{};
   const int all = flags | O_CLOEXEC | O_NOFOLLOW | ((flags & O_PATH) != 0 ? 0 : O_NONBLOCK | O_NOCTTY);
-  how.flags = static_cast<std::uint64_t>(static_cast<unsigned>(all));
-  how.mode = (flags & O_CREAT) != 0 ? mode : 0;
-  how.resolve = RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS;
-  long fd = -1;
-  // EAGAIN: a rename elsewhere raced with the walk and the kernel cannot prove that we stayed below.
-  int tries = 0;
-  do {
-    fd = ::syscall(SYS_openat2, root, path.c_str(), &how, sizeof how);
-  } while (fd < 0 && (errno == EINTR || (errno == EAGAIN && ++tries < 100)));
-  if (fd >= 0) {
-    return Fd(static_cast<int>(fd));
+  Fd fd(open_how_beneath(root, path, all, mode));
+  if (fd) {
+    return fd;
   }
-  if (errno == ENOSYS || errno == EPERM) {  // old kernel, or a container filter that does not know the call
+  const int error = errno;
+  if (error == ENOSYS || error == EPERM) {  // old kernel, or a container filter that does not know the call
     return walk_beneath(root, path, all, mode);
   }
-  return open_error(path, errno);
+  if (error == ENOTDIR &&
+      (flags & O_PATH) == 0) {  // O_DIRECTORY | O_NOFOLLOW does not say that it was a link
+    const Fd entry(open_how_beneath(root, path, O_PATH | O_CLOEXEC | O_NOFOLLOW, 0));
+    struct stat st {};
+    if (entry && ::fstat(entry.get(), &st) == 0 && S_ISLNK(st.st_mode)) {
+      return open_error(path, ELOOP);
+    }
+  }
+  return open_error(path, error);
 }
 
 Result<Fd> open_directory_beneath(int root, const std::string& path) {

@@ -211,11 +211,27 @@ class Import {
         wants.push_back(entry.oid);
       }
     }
+    HR_CHECK(make_held_directories());
     HR_TRY(brought, objects_.bring(wants, launch_.oid, attempt_));
     if (!brought) {
       refuse_all("objects-invalid");
     }
     return brought;
+  }
+
+  // The import boundary holds these read-only, which it can only do with what exists; `git init` makes both.
+  Status make_held_directories() {
+    for (const char* name : {"hooks", "info"}) {
+      if (::mkdirat(worktree_.common_fd->get(), name, 0755) == 0) {
+        if (::geteuid() == 0 && ::fchownat(worktree_.common_fd->get(), name, worktree_.common_dir_id.uid,
+                                           worktree_.common_dir_id.gid, AT_SYMLINK_NOFOLLOW) != 0) {
+          return errno_error("change owner", name, errno);
+        }
+      } else if (errno != EEXIST) {
+        return errno_error("make directory", worktree_.common_dir + "/" + name, errno);
+      }
+    }
+    return {};
   }
 
   // ---- the changes ----

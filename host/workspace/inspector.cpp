@@ -21,8 +21,9 @@ Result<boundary::Executable> find_git() {
       return boundary::resolve_executable(root.path);
     }
   }
-  return Error{ErrorClass::environment, "git-missing", "find git", "/usr/bin/git", "the git program is not installed",
-               "apt-get install git"};
+  return Error{
+      ErrorClass::environment, "git-missing", "find git", "/usr/bin/git", "the git program is not installed",
+      "apt-get install git"};
 }
 
 Result<boundary::Compiled> compile_call(const GitCall& call, const boundary::Machine& machine) {

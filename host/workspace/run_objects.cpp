@@ -12,7 +12,7 @@
 namespace hitchrail::workspace {
 namespace {
 
-constexpr std::size_t kMaxPack = 2ull << 30;
+constexpr std::size_t kMaxPack = 512u << 20;
 constexpr std::chrono::milliseconds kTransferTime{120'000};
 constexpr std::uint32_t kUnpackLimit =
     100;  // as git's receive.unpackLimit: small transfers become loose objects
