@@ -24,6 +24,12 @@ constexpr std::size_t kMaxOtherRefs = 64;
 constexpr int kInstallAttempts = 3;
 constexpr std::chrono::milliseconds kLockWait{2'000};
 
+// Did git look at the file and refuse it? Anything else is a failure of ours, and the import can be tried
+// again.
+bool is_answer(const Error& error) {
+  return error.code.starts_with("git-") || error.code.starts_with("worktree-");
+}
+
 // One import. Members are what was found out so far; the order of the steps is the order of run().
 class Import {
  public:
@@ -38,40 +44,50 @@ class Import {
         scratch_("hitchrail.index." + sha256_hex(attempt_path).substr(0, 16)) {}
 
   Result<ImportReport> run() {
+    Status done = steps();
+    if (done.has_error()) {
+      if (done.error().code != "import-unproven") {
+        return std::move(done).error();
+      }
+      refuse_all("boundary-unproven");  // this machine's backend cannot hold a configuration while git writes
+    }
+    HR_CHECK(clear_scratch());
+    report_.keep_private = !report_.not_imported.empty();
+    return std::move(report_);
+  }
+
+ private:
+  Status steps() {
     HR_CHECK(read_states());
     HR_CHECK(clear_scratch());
     if (damaged_) {
-      return std::move(report_);
+      return {};
     }
     report_other_refs();
     HR_CHECK(read_indexes());
     if (!wants_branch() && !wants_index_) {
-      return finish();
+      return {};
     }
     if (policy_ == CommitPolicy::forbidden) {
       refuse_all("forbidden");
-      return finish();
+      return {};
     }
     HR_TRY(fit, branch_fits());
     if (!fit) {
-      return finish();
+      return {};
     }
     HR_TRY(planned, plan_index());
     if (!planned) {
-      return finish();
+      return {};
     }
     HR_TRY(objects, bring_objects());
     if (!objects) {
-      return finish();
+      return {};
     }
     HR_TRY(moved, move_branch());
-    if (moved && wants_index_) {
-      HR_CHECK(install_index());
-    }
-    return finish();
+    return moved && wants_index_ ? install_index() : Status{};
   }
 
- private:
   // ---- what is there ----
   Status read_states() {
     HR_TRY(base, pathfs::open_directory_beneath(attempt_, "git-base"));
@@ -148,6 +164,9 @@ class Import {
     auto run = mine.has_error() ? Result<IndexEntries>(mine.error())
                                 : entries_of(objects_.private_path() + "/index");
     if (run.has_error()) {
+      if (!is_answer(run.error())) {
+        return run.error();
+      }
       refuse("index", "", "", "index-unreadable");
       return {};
     }
@@ -190,6 +209,9 @@ class Import {
     HR_CHECK(copy_real_index());
     auto real = entries_of(scratch_path());
     if (real.has_error()) {
+      if (!is_answer(real.error())) {
+        return real.error();
+      }
       refuse_all("index-unreadable");
       return false;
     }
@@ -392,12 +414,6 @@ class Import {
     if (wants_index_) {
       refuse("index", "", "", reason);
     }
-  }
-
-  Result<ImportReport> finish() {
-    HR_CHECK(clear_scratch());
-    report_.keep_private = !report_.not_imported.empty();
-    return std::move(report_);
   }
 
   const Worktree& worktree_;

@@ -189,7 +189,8 @@ TEST_CASE("a commit made while the state is read does not slip in between") {
     }
     return outcome;
   };
-  CHECK(capture_baseline(repository.open(), racing).value().head.oid == repository.head());
+  const Baseline baseline = capture_baseline(repository.open(), racing).value();
+  CHECK(baseline.head.oid == repository.head());
   CHECK(calls == 2);
 }
 
