@@ -96,6 +96,7 @@ class FakeShim {
   pid_t pid_ = -1;
   std::vector<Entry> timeline_;
   std::size_t next_ = 0;
+  std::size_t known_at_start_ = 0;
   std::string out_, in_;
   std::uint64_t next_input_ = 1;
   std::uint64_t outbox_at_ = 0;
