@@ -56,9 +56,6 @@ Status Spill::write(const std::string& name, std::string_view bytes) {
     return errno_error("truncate", name, errno);
   }
   HR_CHECK(write_all(file.get(), bytes));
-  // Starts the writing now, so that the syncs of a commit wait for one stretch of disk work, not for one
-  // each.
-  ::sync_file_range(file.get(), 0, 0, SYNC_FILE_RANGE_WRITE);
   bytes_ = bytes_ - static_cast<std::uint64_t>(info.st_size) + bytes.size();
   names_unsynced_ = true;
   unsynced_.push_back(std::move(file));
