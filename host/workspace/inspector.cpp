@@ -1,101 +1,115 @@
 #include "workspace/inspector.hpp"
 
-#include <sys/stat.h>
 #include <unistd.h>
 
-#include <cerrno>
+#include <algorithm>
+#include <memory>
 
 #include "core/file.hpp"
 
 namespace hitchrail::workspace {
-
 namespace {
 
-// What a pack or a file list may weigh in memory while it passes from one boundary to the next.
-constexpr std::size_t max_input_bytes = 256u << 20;
+constexpr std::size_t kMaxInput = 512u << 20;
 
-Result<boundary::Executable> find_git() {
-  for (const char* path : {"/usr/bin/git", "/usr/local/bin/git", "/bin/git"}) {
-    if (::access(path, X_OK) == 0) {
-      HR_TRY(root, boundary::resolve_trusted(path));
-      return boundary::resolve_executable(root.path);
+bool lies_in(const std::string& path, const std::string& directory) {
+  return path == directory ||
+         (path.size() > directory.size() && path.starts_with(directory) && path[directory.size()] == '/');
+}
+
+Result<boundary::Executable> system_git() {
+  for (const char* path : {"/usr/bin/git", "/bin/git"}) {
+    auto root = boundary::resolve_trusted(path);
+    if (root.has_value()) {
+      return boundary::resolve_executable(root.value().path);
     }
   }
-  return Error{
-      ErrorClass::environment, "git-missing", "find git", "/usr/bin/git", "the git program is not installed",
-      "apt-get install git"};
+  return Error{ErrorClass::environment, "git-missing",          "run git",
+               "/usr/bin/git",          "git is not installed", "install it: apt-get install git"};
 }
 
-Result<boundary::Compiled> compile_call(const GitCall& call, const boundary::Machine& machine) {
-  HR_TRY(compiled, boundary::probe_boundary({}, machine));
-  for (const auto& view : call.views) {
-    struct stat status {};
-    if (::lstat(view.source.c_str(), &status) != 0) {
-      return errno_error("look at", view.source, errno);
+// Every path once, and none that lies in one that is granted already.
+Result<boundary::Inspector> inspector_of(const GitCall& call) {
+  boundary::Inspector out;
+  HR_TRY(worktree, boundary::resolve_root(call.worktree));
+  out.worktree = std::move(worktree);
+  std::vector<std::string> granted = {call.worktree};
+  if (!call.import_git_dir.empty()) {
+    HR_TRY(import, boundary::inspect_writable_root(call.import_git_dir));
+    out.import_git_dir = std::move(import);
+    granted.push_back(call.import_git_dir);
+  }
+  std::vector<std::string> readable = call.readable;
+  std::sort(readable.begin(), readable.end());
+  for (const std::string& path : readable) {
+    const bool covered = std::any_of(granted.begin(), granted.end(),
+                                     [&](const std::string& directory) { return lies_in(path, directory); });
+    if (!covered) {
+      HR_TRY(root, boundary::resolve_root(path));
+      out.git_directories.push_back(std::move(root));
+      granted.push_back(path);
     }
-    HR_TRY(root, boundary::resolve_root(view.source, S_ISDIR(status.st_mode)));
-    boundary::Grant grant;
-    grant.role = view.writable ? "write" : "read";
-    grant.source = std::move(root);
-    grant.target = view.target;
-    grant.writable = view.writable;
-    grant.executable = false;
-    compiled.grants.push_back(std::move(grant));
   }
-  if (::geteuid() == 0 && call.uid != 0) {
-    compiled.uid = call.uid;
-    compiled.gid = call.gid;
-    compiled.switch_user = true;
-  }
-  return compiled;
+  return out;
 }
 
-Result<std::string> input_of(const GitCall& call) {
-  if (call.input_fd < 0) {
-    return call.input;
+Result<GitOutcome> outcome_of(const GitCall& call, boundary::RunOutput ran) {
+  GitOutcome out;
+  out.error = std::move(ran.err);
+  switch (ran.end) {
+    case boundary::RunOutput::End::exited:
+      out.exit_code = ran.value;
+      break;
+    case boundary::RunOutput::End::signaled:
+      out.signal = ran.value;
+      break;
+    case boundary::RunOutput::End::timed_out:
+      out.timed_out = true;
+      break;
+    case boundary::RunOutput::End::output_limit:
+      out.output_truncated = true;
+      break;
   }
-  if (::lseek(call.input_fd, 0, SEEK_SET) != 0) {
-    return errno_error("read", "git input", errno);
-  }
-  return read_all(call.input_fd, max_input_bytes);
-}
-
-Result<GitOutcome> run_git(const GitCall& call, const boundary::Machine& machine) {
-  HR_TRY(git, find_git());
-  HR_TRY(compiled, compile_call(call, machine));
-  HR_TRY(input, input_of(call));
-  boundary::Command command;
-  command.executable = git;
-  command.argv.push_back("git");
-  command.argv.insert(command.argv.end(), call.args.begin(), call.args.end());
-  command.env = call.env;
-  command.cwd = call.cwd;
-  boundary::RunLimits limits;
-  limits.max_stdout = call.output_fd >= 0 ? max_input_bytes : call.max_output;
-  limits.max_stderr = call.max_error;
-  limits.wall_ms = call.timeout.count();
-  HR_TRY(run, boundary::run(compiled, command, limits, input));
-  GitOutcome outcome;
-  outcome.timed_out = run.end == boundary::RunOutput::End::timed_out;
-  outcome.output_truncated = run.out_truncated || run.end == boundary::RunOutput::End::output_limit;
-  if (run.end == boundary::RunOutput::End::exited) {
-    outcome.exit_code = run.value;
-  } else if (run.end == boundary::RunOutput::End::signaled) {
-    outcome.signal = run.value;
-  }
-  outcome.error = std::move(run.err);
   if (call.output_fd >= 0) {
-    HR_CHECK(write_all(call.output_fd, run.out));
+    HR_CHECK(write_all(call.output_fd, ran.out));
   } else {
-    outcome.output = std::move(run.out);
+    out.output = std::move(ran.out);
   }
-  return outcome;
+  return out;
 }
 
 }  // namespace
 
-GitRunner inspector_git(const boundary::Machine& machine) {
-  return [machine](const GitCall& call) { return run_git(call, machine); };
+GitRunner inspector_git(const boundary::Machine& machine, const boundary::Options& options) {
+  const auto shared = std::make_shared<const boundary::Machine>(machine);
+  return [shared, options](const GitCall& call) -> Result<GitOutcome> {
+    HR_TRY(inspector, inspector_of(call));
+    HR_TRY(compiled, boundary::inspector_boundary(inspector, *shared, options));
+    HR_CHECK(boundary::admit(compiled));
+    boundary::Command command;
+    HR_TRY(git, system_git());
+    command.executable = std::move(git);
+    command.argv = {"git"};
+    command.argv.insert(command.argv.end(), call.args.begin(), call.args.end());
+    command.env = call.env;
+    command.env.emplace_back("HOME", "/nonexistent");
+    command.env.emplace_back("PATH", "/usr/bin:/bin");
+    command.cwd = call.worktree;
+    std::string input = call.input;
+    if (call.input_fd >= 0) {
+      if (::lseek(call.input_fd, 0, SEEK_SET) != 0) {
+        return errno_error("seek", "input of git", errno);
+      }
+      HR_TRY(bytes, read_all(call.input_fd, kMaxInput));
+      input = std::move(bytes);
+    }
+    boundary::RunLimits limits;
+    limits.max_stdout = call.max_output;
+    limits.max_stderr = call.max_error;
+    limits.wall_ms = call.timeout.count();
+    HR_TRY(ran, boundary::run(compiled, command, limits, input));
+    return outcome_of(call, std::move(ran));
+  };
 }
 
 }  // namespace hitchrail::workspace

@@ -1,15 +1,18 @@
 #pragma once
-// The GitRunner of this machine: each call of the git program in a boundary of its own that holds the system,
-// the call's views and nothing else: no network, no home, time and output bounded, the whole tree gone when
-// it returns.
+// A GitRunner on boundary::inspector_boundary: git of the system roots, the repository read-only, no home, no
+// network.
+//
+// Every call makes a boundary of its own and is over, with everything it started, when it returns. Codes:
+// git-missing, and the boundary's own (boundary-failed, import-unproven where the backend cannot hold a git
+// directory's configuration while it is written). Does not do yet: streaming of packs (they pass through
+// memory, bounded by GitCall::max_output).
 
 #include "boundary/boundary.hpp"
 #include "workspace/git_runner.hpp"
 
 namespace hitchrail::workspace {
 
-// `machine` is copied. Errors: git-missing (no git program in the system's folders), and those of
-// boundary::run.
-GitRunner inspector_git(const boundary::Machine& machine);
+// `machine` is copied.
+GitRunner inspector_git(const boundary::Machine& machine, const boundary::Options& options = {});
 
 }  // namespace hitchrail::workspace

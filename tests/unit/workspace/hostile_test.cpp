@@ -305,9 +305,9 @@ TEST_CASE("a private directory that the run has turned into a trap springs nothi
   fs::remove_all(own + "/logs");
   fs::create_symlink("/etc", own + "/logs");
   fs::create_symlink("/etc/passwd", own + "/shallow");
-  REQUIRE(::mkfifo((own + "/info/grafts").c_str(), 0600) == 0);
   (void)git_ok(repository.path, {"--git-dir=" + own, "--work-tree=" + repository.path, "status"});
   REQUIRE(canary.take());
+  REQUIRE(::mkfifo((own + "/info/grafts").c_str(), 0600) == 0);
   auto evidence =
       collect_evidence(worktree, baseline, repository.attempt_fd.get(), repository.attempt, confined_git());
   auto report = import_commits(worktree, repository.attempt_fd.get(), repository.attempt,

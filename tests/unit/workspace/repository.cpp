@@ -16,7 +16,7 @@
 
 #include "boundary/boundary.hpp"
 #include "core/file.hpp"
-#include "workspace/boundary_git.hpp"
+#include "workspace/inspector.hpp"
 
 namespace hitchrail::workspace::test {
 namespace {
@@ -186,7 +186,7 @@ GitRunner direct_git() {
 }
 
 GitRunner confined_git() {
-  static const GitRunner runner = boundary_git(boundary::probe_machine());
+  static const GitRunner runner = inspector_git(boundary::probe_machine());
   return runner;
 }
 
