@@ -61,9 +61,11 @@ Result<Preset> read_preset(const yaml::Document& document) {
   check_paths(reader, filesystem, "deniedPaths", preset.denied_paths);
   preset.network_allowed = root.choice("network", {"host", "none"}) != "none";
   preset.environment = root.texts("environment", {.max_items = 120, .max = 120});
-  yaml::Fields limits = root.mapping("limits", {"maxProcesses"});
-  preset.max_processes =
-      static_cast<std::uint64_t>(limits.optional_integer("maxProcesses", 1, 1'000'000).value_or(0));
+  if (root.has("limits")) {
+    yaml::Fields limits = root.mapping("limits", {"maxProcesses"});
+    preset.max_processes =
+        static_cast<std::uint64_t>(limits.optional_integer("maxProcesses", 1, 1'000'000).value_or(0));
+  }
   for (const std::string& capability : preset.required_capabilities) {
     if (!std::binary_search(capability_names().begin(), capability_names().end(), capability)) {
       reader.fail(root.mark("requiredCapabilities"), "capability-unknown",

@@ -55,7 +55,9 @@ int main() {
   if (prctl(PR_SET_DUMPABLE, 0) < 0) {
     fail("undumpable", errno);
   }
-  die_with_parent();  // the kernel forgets the death signal when credentials change
+  if (plan.has(hitchrail::plan::pid_namespace)) {
+    die_with_parent();  // the kernel forgets the death signal when credentials change
+  }
   const int ruleset = make_ruleset(plan);
   char** environment = build_environment(plan);
   setrlimit(RLIMIT_NOFILE, &descriptors);

@@ -103,10 +103,11 @@ Plan read_plan() {
 
 // A launcher may have been started with ignored or blocked signals; nothing of that reaches the harness.
 void reset_signals() {
-  struct sigaction standard {};
-  standard.sa_handler = SIG_DFL;
-  for (int number = 1; number < NSIG; ++number) {
-    sigaction(number, &standard, nullptr);
+  // By system call: the C library leaves two signals of its own alone, which posix_spawn leaves ignored.
+  constexpr int count = 64;
+  const unsigned long standard[4] = {};  // SIG_DFL, no flags, no restorer, empty mask
+  for (int number = 1; number <= count; ++number) {
+    (void)syscall(SYS_rt_sigaction, number, standard, nullptr, sizeof(unsigned long));
   }
   sigset_t none;
   sigemptyset(&none);
@@ -164,7 +165,9 @@ void enter_namespaces(const Plan& plan) {
 
 void become_init(const Plan& plan) {
   if (!plan.has(plan::pid_namespace)) {
-    if (prctl(PR_SET_CHILD_SUBREAPER, 1) < 0) {
+    // Without a pid namespace the death of init would leave the rest alive: it is not to be killed with the
+    // shim, but sees its socket close and ends the tree (end_tree).
+    if (prctl(PR_SET_CHILD_SUBREAPER, 1) < 0 || prctl(PR_SET_PDEATHSIG, 0) < 0) {
       fail("subreaper", errno);
     }
     return;

@@ -7,8 +7,9 @@ trap 'rm -rf "$copy"' EXIT
 cp "$1" "$copy/test"
 cp -r "$2" "$copy/attacks"
 cp "$3" "$copy/hitchrail-init"
+cp -r "$(dirname "$0")/../../profiles" "$copy/profiles"
 chmod -R a+rX "$copy"
-export HITCHRAIL_TEST_ATTACKS="$copy/attacks" HITCHRAIL_LIBEXEC="$copy" TMPDIR=/tmp
+export HITCHRAIL_TEST_ATTACKS="$copy/attacks" HITCHRAIL_LIBEXEC="$copy" HITCHRAIL_PROFILES="$copy/profiles" TMPDIR=/tmp
 user=""
 if [ "$(id -u)" = 0 ]; then
   user="setpriv --reuid 65534 --regid 65534 --clear-groups"

@@ -77,6 +77,57 @@ boundary::RunDirectories World::run() const {
   return run;
 }
 
+boundary::Compiled World::compiled(boundary::Backend backend) const {
+  auto compiled = boundary::compile(preset(), roots(), machine(), {.backend = backend});
+  REQUIRE(compiled.has_value());
+  const Status admitted = boundary::admit(compiled.value());
+  INFO((admitted.has_error() ? admitted.error().code + ": " + admitted.error().detail : ""));
+  REQUIRE(admitted.has_value());
+  REQUIRE(boundary::make_placeholders(compiled.value(), attempt()).has_value());
+  return compiled.value();
+}
+
+boundary::Command World::shell(const boundary::Compiled& compiled, const std::string& script) const {
+  boundary::Command command;
+  command.executable =
+      boundary::resolve_executable(boundary::resolve_trusted("/bin/sh").value().path).value();
+  command.argv = {"sh", "-c", script};
+  command.env = boundary::inside(compiled, run()).environment;
+  return command;
+}
+
+boundary::RunOutput World::run_shell(boundary::Backend backend, const std::string& script,
+                                     boundary::RunLimits limits) const {
+  const boundary::Compiled boundary = compiled(backend);
+  auto output = boundary::run(boundary, shell(boundary, script), limits, {}, run());
+  INFO((output.has_error() ? output.error().code + " " + output.error().object + ": " + output.error().detail
+                           : ""));
+  REQUIRE(output.has_value());
+  REQUIRE(boundary::remove_placeholders(attempt()).has_value());
+  return output.value();
+}
+
+int processes_with(const std::string& token) {
+  int count = 0;
+  for (const auto& entry : fs::directory_iterator("/proc")) {
+    std::ifstream file(entry.path() / "cmdline", std::ios::binary);
+    std::ostringstream text;
+    text << file.rdbuf();
+    count += text.str().find(token) != std::string::npos ? 1 : 0;
+  }
+  return count;
+}
+
+bool becomes(const std::string& token, int count) {
+  for (int i = 0; i < 500; ++i) {
+    if (processes_with(token) == count) {
+      return true;
+    }
+    usleep(10'000);
+  }
+  return false;
+}
+
 const boundary::Machine& World::machine() {
   static const boundary::Machine machine = boundary::probe_machine();
   return machine;

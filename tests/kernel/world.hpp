@@ -30,9 +30,21 @@ class World {
 
   static const boundary::Machine& machine();  // probed once a process
 
+  // Compiled with placeholders made; what goes wrong fails the test.
+  [[nodiscard]] boundary::Compiled compiled(boundary::Backend backend) const;
+  // `sh -c SCRIPT` inside, from the worktree.
+  [[nodiscard]] boundary::Command shell(const boundary::Compiled& compiled, const std::string& script) const;
+  [[nodiscard]] boundary::RunOutput run_shell(boundary::Backend backend, const std::string& script,
+                                              boundary::RunLimits limits = {}) const;
+
  private:
   std::string base_;
   Fd attempt_;
 };
+
+// How many processes of this machine have `token` in their command line.
+int processes_with(const std::string& token);
+// Waits up to five seconds for it to be `count`.
+bool becomes(const std::string& token, int count);
 
 }  // namespace hitchrail::test

@@ -1,0 +1,300 @@
+// Programs in a boundary, as the caller of run() sees them.
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <catch2/catch.hpp>
+#include <filesystem>
+
+#include "boundary/boundary.hpp"
+#include "core/ids.hpp"
+#include "kernel/world.hpp"
+
+using namespace hitchrail;
+using namespace hitchrail::boundary;
+using hitchrail::test::becomes;
+using hitchrail::test::processes_with;
+using hitchrail::test::World;
+namespace fs = std::filesystem;
+using End = RunOutput::End;
+
+namespace {
+
+std::string value_of(const std::string& status, const std::string& key) {
+  const std::size_t at = status.find(key + ":");
+  if (at == std::string::npos) {
+    return "absent";
+  }
+  const std::size_t start = status.find_first_not_of(" \t", at + key.size() + 1);
+  return status.substr(start, status.find('\n', start) - start);
+}
+
+}  // namespace
+
+TEST_CASE("exit codes, signals and both streams come back as they are") {
+  for (const Backend backend : {Backend::native, Backend::landlock}) {
+    const World world;
+    RunOutput output = world.run_shell(backend, "echo out; echo err >&2; exit 7");
+    CHECK(output.end == End::exited);
+    CHECK(output.value == 7);
+    CHECK(output.out == "out\n");
+    CHECK(output.err == "err\n");
+    output = world.run_shell(backend, "kill -SEGV $$");
+    CHECK(output.end == End::signaled);
+    CHECK(output.value == SIGSEGV);
+  }
+}
+
+TEST_CASE("the worktree and the run's directories are written on the host, and nothing else is there") {
+  const World world;
+  const RunOutput output = world.run_shell(
+      Backend::native,
+      "echo a > src/made; echo b > $HOME/b; echo c > $TMPDIR/c; ls -A /; ls /etc /home /var /sys /run");
+  CHECK(world.read(world.path("tree/src/made")) == "a\n");
+  CHECK(world.read(world.path("attempt/home/b")) == "b\n");
+  CHECK(world.read(world.path("attempt/temp/c")) == "c\n");
+  for (const char* absent : {"/home", "/var", "/sys", "/run"}) {
+    INFO(absent);
+    CHECK(output.err.find(std::string("'") + absent + "'") != std::string::npos);
+  }
+  CHECK(output.out.find("shadow") == std::string::npos);
+  CHECK(fs::status(world.path("tree/src/made")).permissions() != fs::perms::none);
+  struct stat info {};
+  REQUIRE(stat(world.path("tree/src/made").c_str(), &info) == 0);
+  CHECK(info.st_uid == geteuid());
+}
+
+TEST_CASE("no capability, no new privileges, a filter, default signals, no terminal, its own session") {
+  // A launcher with the worst habits.
+  struct sigaction ignore {};
+  struct sigaction before {};
+  ignore.sa_handler = SIG_IGN;
+  sigaction(SIGCHLD, &ignore, &before);
+  sigset_t all;
+  sigset_t old;
+  sigfillset(&all);
+  sigprocmask(SIG_BLOCK, &all, &old);
+  for (const Backend backend : {Backend::native, Backend::landlock}) {
+    const World world;
+    const RunOutput output = world.run_shell(
+        backend, "cat /proc/self/status; echo; cut -d' ' -f6,7 /proc/$$/stat; echo pid $$; exit 3");
+    CHECK(output.value == 3);
+    for (const char* set : {"CapInh", "CapPrm", "CapEff", "CapAmb"}) {
+      CHECK(value_of(output.out, set) == "0000000000000000");
+    }
+    if (backend == Backend::native || geteuid() == 0) {
+      CHECK(value_of(output.out, "CapBnd") == "0000000000000000");
+    }
+    CHECK(value_of(output.out, "NoNewPrivs") == "1");
+    CHECK(value_of(output.out, "Seccomp") == "2");
+    CHECK(value_of(output.out, "SigBlk") == "0000000000000000");
+    CHECK(value_of(output.out, "SigIgn") == "0000000000000000");
+    const std::string pid = output.out.substr(output.out.find("pid ") + 4);
+    CHECK(output.out.find(pid.substr(0, pid.find('\n')) + " 0\n") !=
+          std::string::npos);  // session leader, no terminal
+  }
+  sigprocmask(SIG_SETMASK, &old, nullptr);
+  sigaction(SIGCHLD, &before, nullptr);
+}
+
+TEST_CASE("the environment is exactly what the command says") {
+  for (const Backend backend : {Backend::native, Backend::landlock}) {
+    const World world;
+    const Compiled compiled = world.compiled(backend);
+    Command command = world.shell(compiled, "");
+    command.executable = resolve_executable(resolve_trusted("/usr/bin/env").value().path).value();
+    command.argv = {"env"};
+    command.env = {{"ONE", "1"}, {"TWO", "a=b c"}};
+    auto output = run(compiled, command, {}, {}, world.run());
+    REQUIRE(output.has_value());
+    CHECK(output.value().out == "ONE=1\nTWO=a=b c\n");
+    REQUIRE(remove_placeholders(world.attempt()).has_value());
+  }
+}
+
+TEST_CASE("no descriptor above the three streams is open inside, and init's command line names nothing") {
+  const int leaked = open("/", O_RDONLY);  // not close-on-exec
+  const World world;
+  const RunOutput output =
+      world.run_shell(Backend::native, "ls /proc/self/fd; tr '\\0' ' ' < /proc/1/cmdline");
+  CHECK(output.out == "0\n1\n2\n3\nhitchrail-init ");  // 3 is ls's own
+  CHECK(world.run_shell(Backend::landlock, "ls /proc/self/fd").out == "0\n1\n2\n3\n");
+  close(leaked);
+}
+
+TEST_CASE("input arrives whole, and a program that does not read it is no error") {
+  const World world;
+  const Compiled compiled = world.compiled(Backend::native);
+  const std::string input(300'000, 'x');
+  auto output = run(compiled, world.shell(compiled, "wc -c"), {}, input, world.run());
+  REQUIRE(output.has_value());
+  CHECK(output.value().out == "300000\n");
+  output = run(compiled, world.shell(compiled, "exec 0<&-; echo done"), {}, input, world.run());
+  REQUIRE(output.has_value());
+  CHECK(output.value().out == "done\n");
+  REQUIRE(remove_placeholders(world.attempt()).has_value());
+}
+
+TEST_CASE("too much output ends the program, too much on stderr is cut") {
+  for (const Backend backend : {Backend::native, Backend::landlock}) {
+    const World world;
+    RunOutput output =
+        world.run_shell(backend, "yes", {.max_stdout = 1000, .max_stderr = 100, .wall_ms = 20'000});
+    CHECK(output.end == End::output_limit);
+    CHECK(output.out_truncated);
+    CHECK(output.out.size() == 1000);
+    output = world.run_shell(backend, "yes | head -c 300000 >&2; echo ok",
+                             {.max_stdout = 1000, .max_stderr = 100, .wall_ms = 20'000});
+    CHECK(output.end == End::exited);
+    CHECK(output.out == "ok\n");
+    CHECK(output.err.size() == 100);
+    CHECK(output.err_truncated);
+  }
+}
+
+TEST_CASE("when time is up everything is gone: also what called setsid, forked twice, or ignores signals") {
+  for (const Backend backend : {Backend::native, Backend::landlock}) {
+    const World world;
+    const std::string token = "31" + std::to_string(getpid()) + (backend == Backend::native ? "1" : "2");
+    const std::string script = "trap '' TERM HUP INT; (setsid sh -c 'trap \"\" TERM; sleep " + token +
+                               "; :' &) ; (setsid setsid sleep " + token + " &); sleep " + token + "; :";
+    const std::int64_t start = monotonic_nanos();
+    const RunOutput output =
+        world.run_shell(backend, script, {.max_stdout = 1000, .max_stderr = 1000, .wall_ms = 700});
+    CHECK(output.end == End::timed_out);
+    CHECK(monotonic_nanos() - start < 5'000'000'000);
+    CHECK(processes_with(token) == 0);
+  }
+}
+
+TEST_CASE("when the program ends what it left behind ends too") {
+  for (const Backend backend : {Backend::native, Backend::landlock}) {
+    const World world;
+    const std::string token = "32" + std::to_string(getpid()) + (backend == Backend::native ? "1" : "2");
+    const RunOutput output =
+        world.run_shell(backend, "setsid sleep " + token + " >/dev/null 2>&1 & sleep 0.1; echo left");
+    CHECK(output.out == "left\n");
+    CHECK(processes_with(token) == 0);
+  }
+}
+
+TEST_CASE("a denied directory and a denied file inside the worktree cannot be read, moved or removed") {
+  const World world;
+  fs::create_directory(world.path("tree/private"));
+  world.write(world.path("tree/private/key"), "key\n");
+  world.write(world.path("tree/.env"), "TOKEN=1\n");
+  Preset preset = world.preset();
+  preset.denied_paths = {"<workspace>/private", "<workspace>/.env"};
+  Roots roots = world.roots();
+  REQUIRE(add_preset_paths(preset, roots).has_value());
+  auto compiled = compile(preset, roots, World::machine(), {.backend = Backend::native});
+  REQUIRE(compiled.has_value());
+  REQUIRE(make_placeholders(compiled.value(), world.attempt()).has_value());
+  auto output = run(
+      compiled.value(),
+      world.shell(compiled.value(),
+                  "cat private/key .env; ls private; mv private p; rm -f .env; echo > .env; cat src/main.c"),
+      {}, {}, world.run());
+  REQUIRE(output.has_value());
+  CHECK(output.value().out == "int main;\n");
+  CHECK(world.read(world.path("tree/private/key")) == "key\n");
+  CHECK(world.read(world.path("tree/.env")) == "TOKEN=1\n");
+  REQUIRE(remove_placeholders(world.attempt()).has_value());
+}
+
+TEST_CASE("a program of the worktree runs, and a script is started by its name") {
+  const World world;
+  world.write(world.path("tree/tool"), "#!/bin/sh\necho tool $0 $1\n");
+  fs::permissions(world.path("tree/tool"), fs::perms::owner_all);
+  const Compiled compiled = world.compiled(Backend::native);
+  Command command = world.shell(compiled, "");
+  command.executable = resolve_executable(world.path("tree/tool")).value();
+  CHECK(command.executable.script);
+  command.argv = {"tool", "arg"};
+  auto output = run(compiled, command, {}, {}, world.run());
+  REQUIRE(output.has_value());
+  CHECK(output.value().out == "tool " + world.path("tree/tool") + " arg\n");
+  REQUIRE(remove_placeholders(world.attempt()).has_value());
+}
+
+TEST_CASE("a program that changed since it was looked at is not started") {
+  for (const Backend backend : {Backend::native, Backend::landlock}) {
+    const World world;
+    fs::copy_file(resolve_trusted("/bin/true").value().path, world.path("tree/src/prog"));
+    const Compiled compiled = world.compiled(backend);
+    Command command = world.shell(compiled, "");
+    command.executable = resolve_executable(world.path("tree/src/prog")).value();
+    command.argv = {"prog"};
+    auto output = run(compiled, command, {}, {}, world.run());
+    REQUIRE(output.has_value());
+    CHECK(output.value().ok());
+    world.write(world.path("tree/src/prog"), "other bytes");
+    output = run(compiled, command, {}, {}, world.run());
+    REQUIRE(output.has_error());
+    CHECK(output.error().code == "executable-changed");
+    REQUIRE(remove_placeholders(world.attempt()).has_value());
+  }
+}
+
+TEST_CASE(
+    "a root that became another directory or a link since it was judged is refused, and nothing is made "
+    "there") {
+  for (const Backend backend : {Backend::native, Backend::landlock}) {
+    const World world;
+    const Compiled compiled = world.compiled(backend);
+    fs::rename(world.path("tree"), world.path("tree-old"));
+    fs::create_directory(world.path("tree"));
+    auto output = run(compiled, world.shell(compiled, "true"), {}, {}, world.run());
+    REQUIRE(output.has_error());
+    CHECK(output.error().code == "root-changed");
+    fs::remove(world.path("tree"));
+    fs::create_directory_symlink(world.path("outside"), world.path("tree"));
+    output = run(compiled, world.shell(compiled, "true"), {}, {}, world.run());
+    REQUIRE(output.has_error());
+    CHECK(output.error().code == "root-changed");
+    CHECK(std::distance(fs::directory_iterator(world.outside()), fs::directory_iterator()) == 1);
+  }
+}
+
+TEST_CASE("a link planted on the way to a mount point never leads outside") {
+  const World world;
+  fs::create_directories(world.path("tree/deep/x"));
+  fs::create_directory(world.path("outside/x"));
+  Preset preset = world.preset();
+  preset.denied_paths = {"<workspace>/deep/x"};
+  Roots roots = world.roots();
+  REQUIRE(add_preset_paths(preset, roots).has_value());
+  auto compiled = compile(preset, roots, World::machine(), {.backend = Backend::native});
+  REQUIRE(compiled.has_value());
+  REQUIRE(make_placeholders(compiled.value(), world.attempt()).has_value());
+  // Between the judgement and the launch.
+  fs::rename(world.path("tree/deep"), world.path("tree/away"));
+  fs::create_directory_symlink(world.path("outside"), world.path("tree/deep"));
+  auto output = run(compiled.value(), world.shell(compiled.value(), "true"), {}, {}, world.run());
+  REQUIRE(output.has_error());
+  CHECK(fs::is_empty(world.path("outside/x")));
+  CHECK(fs::status(world.path("outside/x")).permissions() != fs::perms::none);
+  REQUIRE(remove_placeholders(world.attempt()).has_value());
+  // And when it was there before, the path is refused at the look.
+  CHECK(add_preset_paths(preset, roots).error().code == "root-alias");
+}
+
+TEST_CASE("a probe has an empty home that is gone afterwards, no network and no socket but socketpair") {
+  const World world;
+  for (const Backend backend : {Backend::native, Backend::landlock}) {
+    auto compiled = probe_boundary({}, World::machine(), {.backend = backend});
+    REQUIRE(compiled.has_value());
+    REQUIRE(admit(compiled.value()).has_value());
+    Command command = world.shell(compiled.value(), "");
+    command.env = inside(compiled.value(), {}).environment;
+    command.argv = {"sh", "-c",
+                    "ls -A \"$HOME\" 2>/dev/null | head -1; echo home $HOME; cat /proc/net/dev 2>/dev/null | "
+                    "grep -c eth; cat " +
+                        world.path("outside/secret")};
+    auto output = run(compiled.value(), command, {});
+    REQUIRE(output.has_value());
+    CHECK(output.value().out.find("secret") == std::string::npos);
+    CHECK(output.value().value != 0);
+  }
+}
