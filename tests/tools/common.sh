@@ -165,7 +165,7 @@ codex_is_installed() {
     [ "$(sed -n 's/^  "version": "\(.*\)",$/\1/p' .deps/codex/node_modules/@openai/codex/package.json)" = "$CODEX_VERSION" ]
 }
 
-codex_progress() { du -sm .deps/codex.new .deps/codex 2>/dev/null | awk '{s += $1} END {print s " of about 310 MB"}'; }
+codex_progress() { du -sm .deps/codex.new .deps/codex 2>/dev/null | awk '{s += $1} END {print s " of about 350 MB"}'; }
 
 # Into a folder of its own, then renamed: an interrupted installation leaves nothing that looks like a whole one.
 npm_install_codex() {
