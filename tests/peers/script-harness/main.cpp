@@ -34,7 +34,7 @@
 //   (WHO: `parent` or a
 //                       pid); reports {"type":"message","text":"forge write=ERRNO read=ERRNO"}
 //   write FILE TEXT     append FILE TEXT                   pid (out {"type":"message","text":"pid N"})
-//   env                 each environment name as a message
+//   env                 each environment name as a message     env-value NAME   its value as a message
 
 #include <fcntl.h>
 #include <poll.h>
@@ -391,6 +391,9 @@ bool run_output(const char* command, char* rest) {
       snprintf(name, sizeof name, "env %.*s", static_cast<int>(strcspn(*e, "=")), *e);
       message(name);
     }
+  } else if (is(command, "env-value")) {
+    const char* value = getenv(rest);
+    message(value == nullptr ? "" : value);
   } else {
     return false;
   }
