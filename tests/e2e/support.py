@@ -77,7 +77,7 @@ class World:
         return path
 
     def env(self):
-        env = {"PATH": "/usr/local/bin:/usr/bin:/bin", "HOME": self.home, "HITCHRAIL_HOME": self.state,
+        env = {"PATH": os.path.join(BUILD, "peers") + ":/usr/local/bin:/usr/bin:/bin", "HOME": self.home, "HITCHRAIL_HOME": self.state,
                "HITCHRAIL_CONFIG": self.config, "LANG": "C.UTF-8"}
         env.update(self.extra_env)
         return env

@@ -125,8 +125,8 @@ class ScriptRun(support.TestCase):
 
     def test_no_secret_is_on_disk_or_in_the_output(self):
         secret = "s3cr3t-value-of-the-test-0123456789"
-        done = self.go("env-value HITCHRAIL_TEST_SECRET\ndone success x\nexit 0\nend\n",
-                       env={"HITCHRAIL_TEST_SECRET": secret})
+        done = self.go("env-value SCRIPT_SECRET\ndone success x\nexit 0\nend\n",
+                       env={"SCRIPT_SECRET": secret})
         self.assertEqual(done.code, 0, done)
         self.assertIn("[REDACTED", json.dumps(self.world.journal()))
         for folder, _, files in os.walk(self.world.state):
