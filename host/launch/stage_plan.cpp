@@ -64,8 +64,17 @@ struct Environment {
   std::vector<attempt::Secret> secrets;
 };
 
+// A place in the conversation's own home needs no permission. What the boundary itself sets (HOME, PATH,
+// TMPDIR, GIT_*, …) stays as the boundary says; every other name must stand on one of the profile's lists.
 Status add_entry(Environment& environment, const plugins::EnvEntry& entry,
                  const profiles::SupportProfile& profile, const std::string& inside_home) {
+  if (entry.source == HR_ENV_HOME) {
+    environment.plain[entry.name] = entry.value.empty() ? inside_home : inside_home + "/" + entry.value;
+    return {};
+  }
+  if (environment.plain.count(entry.name) != 0) {
+    return {};
+  }
   const bool credential = contains(profile.credential_allowlist, entry.name);
   if (!credential && !contains(profile.environment_allowlist, entry.name)) {
     return Error{ErrorClass::refused,
@@ -74,10 +83,6 @@ Status add_entry(Environment& environment, const plugins::EnvEntry& entry,
                  entry.name,
                  "the adapter asks for a variable that the profile's allow-lists do not name",
                  "add it to launch.environmentAllowlist or launch.credentialAllowlist of the profile"};
-  }
-  if (entry.source == HR_ENV_HOME) {
-    environment.plain[entry.name] = entry.value.empty() ? inside_home : inside_home + "/" + entry.value;
-    return {};
   }
   if (entry.source == HR_ENV_LITERAL) {
     environment.plain[entry.name] = entry.value;

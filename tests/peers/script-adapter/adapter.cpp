@@ -311,7 +311,7 @@ struct Script {
     sdk::Plan plan;
     plan.stream(HR_STREAM_STDOUT, HR_FRAME_LINES, HR_OVERFLOW_FAIL);
     plan.stream(HR_STREAM_STDERR, HR_FRAME_LINES, HR_OVERFLOW_TRUNCATE, 64u << 10);
-    plan.env_from_host("PATH").env_home("HOME");
+    plan.env_from_host("PATH").env_from_host("SCRIPT_SECRET").env_home("HOME");
     plan.input(sdk::view(request.request_text)).input("\nend\n");
     plan.stop_close_input(500).stop_signal(15, 1000);
     host.plan(plan);
