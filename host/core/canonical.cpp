@@ -301,4 +301,40 @@ json::Value path_value(std::string_view path) {
   return json::Value::object({{"base64", base64_encode(path)}});
 }
 
+Result<std::string> path_text(const json::Value& value) {
+  const Error invalid{ErrorClass::failed,
+                      "path-value-invalid",
+                      "read path",
+                      "path",
+                      "it is neither a string nor {\"base64\": …}",
+                      ""};
+  if (value.is_string()) {
+    return value.as_string();
+  }
+  const json::Value* encoded = value.find("base64");
+  if (encoded == nullptr || !encoded->is_string()) {
+    return invalid;
+  }
+  constexpr std::string_view digits = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+  std::string out;
+  unsigned bits = 0;
+  int have = 0;
+  for (const char c : encoded->as_string()) {
+    if (c == '=') {
+      break;
+    }
+    const std::size_t digit = digits.find(c);
+    if (digit == std::string_view::npos) {
+      return invalid;
+    }
+    bits = (bits << 6 | static_cast<unsigned>(digit)) & 0xffffffU;
+    have += 6;
+    if (have >= 8) {
+      have -= 8;
+      out += static_cast<char>((bits >> have) & 0xffU);
+    }
+  }
+  return out;
+}
+
 }  // namespace hitchrail

@@ -29,5 +29,7 @@ Status verify_document(const json::Value& document);
 Result<std::string> material_digest(const json::Value& document, std::span<const std::string_view> drop);
 // A path as a canonical member: the string itself, or {"base64": "…"} when it is not printable UTF-8.
 json::Value path_value(std::string_view path);
+// And back; error path-value-invalid.
+Result<std::string> path_text(const json::Value& value);
 
 }  // namespace hitchrail

@@ -26,41 +26,6 @@ Error bad_baseline(const char* field) {
       ErrorClass::internal, "baseline-invalid", "read baseline", field, "the member has a wrong type", ""};
 }
 
-std::optional<int> base64_digit(char c) {
-  constexpr std::string_view kDigits = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-  const std::size_t at = kDigits.find(c);
-  return at == std::string_view::npos ? std::nullopt : std::optional<int>(static_cast<int>(at));
-}
-
-Result<std::string> path_text(const json::Value& value) {
-  if (value.is_string()) {
-    return value.as_string();
-  }
-  const json::Value* encoded = value.find("base64");
-  if (encoded == nullptr || !encoded->is_string()) {
-    return bad_baseline("path");
-  }
-  std::string out;
-  unsigned bits = 0;
-  int have = 0;
-  for (const char c : encoded->as_string()) {
-    if (c == '=') {
-      break;
-    }
-    const std::optional<int> digit = base64_digit(c);
-    if (!digit) {
-      return bad_baseline("path");
-    }
-    bits = (bits << 6 | static_cast<unsigned>(*digit)) & 0xffffffU;
-    have += 6;
-    if (have >= 8) {
-      have -= 8;
-      out += static_cast<char>((bits >> have) & 0xffU);
-    }
-  }
-  return out;
-}
-
 }  // namespace
 
 std::string_view to_string(CommitPolicy policy) {
