@@ -20,9 +20,7 @@ int main() {
   ::umask(077);
   ::signal(SIGPIPE, SIG_IGN);
   finish::Options options;
-#ifdef HITCHRAIL_FINISH_WORKSPACE
   options.workspace = finish::workspace_step;
-#endif
   const Status done = finish::finish_attempt(3, options);
   if (done.has_error()) {
     const Error& error = done.error();

@@ -9,8 +9,9 @@
 #include "attempt/completion.hpp"
 #include "attempt/names.hpp"
 #include "boundary/boundary.hpp"
+#include "core/canonical.hpp"
 #include "core/file.hpp"
-#include "workspace/inspector.hpp"
+#include "workspace/boundary_git.hpp"
 #include "workspace/workspace.hpp"
 
 namespace hitchrail::finish {
@@ -99,10 +100,8 @@ void judge(const workspace::Evidence& evidence, const workspace::ImportReport& r
 
 Result<Workspace> workspace_step(int attempt_dirfd, const json::Value& header) {
   Workspace out;
-  const std::string& path = header.get("worktree").as_string();
-  if (path.empty()) {
-    return step_error("worktree-path-unsupported", "its path is not text");
-  }
+  HR_CHECK(boundary::remove_placeholders(attempt_dirfd));
+  HR_TRY(path, path_text(header.get("worktree")));
   HR_TRY(attempt_path, path_of(attempt_dirfd));
   HR_TRY(envelope, read_envelope(attempt_dirfd));
   HR_TRY(baseline, workspace::baseline_from_json(envelope.get("workspace").get("baseline")));
@@ -116,7 +115,7 @@ Result<Workspace> workspace_step(int attempt_dirfd, const json::Value& header) {
       !launched.empty() && launched != worktree.identity()) {
     return step_error("worktree-changed", "another worktree lies at its path now");
   }
-  const workspace::GitRunner git = workspace::inspector_git(boundary::probe_machine());
+  const workspace::GitRunner git = workspace::boundary_git(boundary::probe_machine());
   HR_TRY(evidence, workspace::collect_evidence(worktree, baseline, attempt_dirfd, attempt_path, git));
   HR_TRY(report, workspace::import_commits(worktree, attempt_dirfd, attempt_path, policy, git));
   const json::Value side_effects = workspace::side_effects_json(
