@@ -76,8 +76,11 @@ void apply_slot(const Slot& slot) {
     }
   }
   apply_timers(slot, monotonic_ms());
+  bool advanced = slot.last_input != g.covered_input || slot.session_state != g.session_state;
   for (std::uint32_t i = 0; i < g.stream_count; ++i) {
     Stream& stream = g.streams[i];
+    advanced =
+        advanced || stream.mapped != slot.streams[i].mapped || stream.processed != slot.streams[i].ended;
     stream.mapped = slot.streams[i].mapped;
     stream.processed = slot.streams[i].ended;
     free_ring(stream);
@@ -87,8 +90,11 @@ void apply_slot(const Slot& slot) {
   g.applied = slot.generation;
   g.state->applied.store(slot.generation, std::memory_order_release);
   g.runner.applied_pending = true;
-  g.fruitless = 0;
-  g.journal_wait = 0;
+  if (advanced) {  // a commit that covers nothing new is no progress: its runner may die for ever at one
+                   // place
+    g.fruitless = 0;
+    g.journal_wait = 0;
+  }
   drop_covered();
   for (std::uint32_t i = 0; i < g.stream_count; ++i) {
     update_reading(i);

@@ -135,6 +135,8 @@ void act(const std::string& line) {
   }
 }
 
+void commit();
+
 void map_stream(std::uint32_t index, std::uint64_t end, bool eof) {
   std::string& rest = tail[index];
   while (read_to[index] < end) {
@@ -155,6 +157,9 @@ void map_stream(std::uint32_t index, std::uint64_t end, bool eof) {
     }
     const std::string line = rest.substr(0, feed);
     const std::uint64_t size = feed == std::string::npos ? rest.size() : feed + 1;
+    if (state->restarts > 0 && !has("kill-every")) {
+      commit();  // what precedes a record that may crash again is not taken down with it
+    }
     wire::StreamPosition& position = slot.streams[index];
     Busy busy(wire::hook_map_events, state->streams[index], position.mapped, size, 0);
     char text[128];
@@ -164,6 +169,7 @@ void map_stream(std::uint32_t index, std::uint64_t end, bool eof) {
     act(line);
     rest.erase(0, size);
     position.mapped += size;
+    changed = true;
   }
 }
 
