@@ -11,7 +11,7 @@
 #include "boundary/boundary.hpp"
 #include "core/canonical.hpp"
 #include "core/file.hpp"
-#include "workspace/boundary_git.hpp"
+#include "workspace/inspector.hpp"
 #include "workspace/workspace.hpp"
 
 namespace hitchrail::finish {
@@ -115,7 +115,7 @@ Result<Workspace> workspace_step(int attempt_dirfd, const json::Value& header) {
       !launched.empty() && launched != worktree.identity()) {
     return step_error("worktree-changed", "another worktree lies at its path now");
   }
-  const workspace::GitRunner git = workspace::boundary_git(boundary::probe_machine());
+  const workspace::GitRunner git = workspace::inspector_git(boundary::probe_machine());
   HR_TRY(evidence, workspace::collect_evidence(worktree, baseline, attempt_dirfd, attempt_path, git));
   HR_TRY(report, workspace::import_commits(worktree, attempt_dirfd, attempt_path, policy, git));
   const json::Value side_effects = workspace::side_effects_json(
