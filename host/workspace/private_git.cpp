@@ -193,18 +193,13 @@ Status fill(const Worktree& worktree, const State& state, const std::vector<std:
             const Maker& make) {
   HR_TRY(objects, make.directory(dir, "objects"));
   HR_TRY(info, make.directory(objects.get(), "info"));
-  HR_TRY(pack, make.directory(objects.get(), "pack"));
-  (void)pack;
   std::string alternates;
   for (const std::string& store : stores) {
     alternates += quote_path(store) + "\n";
   }
   HR_CHECK(make.write(info.get(), "alternates", alternates));
   HR_TRY(refs, make.directory(dir, "refs"));
-  HR_TRY(heads, make.directory(refs.get(), "heads"));
-  HR_TRY(tags, make.directory(refs.get(), "tags"));
-  (void)heads;
-  (void)tags;
+  (void)refs;  // git makes what it needs below it
   HR_CHECK(make.write(dir, "packed-refs", packed_refs(state.refs)));
   for (const auto& [name, target] : state.refs.symbolic) {
     HR_CHECK(write_symbolic_ref(dir, name, target, make));
