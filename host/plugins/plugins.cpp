@@ -329,6 +329,13 @@ Result<SealedPlugin> open_plugin(const PluginDirs& dirs, PinStore& pins, std::st
     }
   }
   if (other == nullptr) {
+    // A folder that could not be looked into may be the reason: its own error says more.
+    for (const Candidate& one : all) {
+      if (std::find(dirs.user.begin(), dirs.user.end(), one.info.path) != dirs.user.end() ||
+          std::find(dirs.system.begin(), dirs.system.end(), one.info.path) != dirs.system.end()) {
+        return one.info.error;
+      }
+    }
     return not_found(provider);
   }
   if (other->info.state == PluginState::disabled) {

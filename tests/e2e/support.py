@@ -147,7 +147,8 @@ class World:
 
     def attempts(self):
         folder = os.path.join(self.state, "attempts")
-        return sorted(os.listdir(folder)) if os.path.isdir(folder) else []
+        names = os.listdir(folder) if os.path.isdir(folder) else []
+        return sorted(name for name in names if not name.startswith("."))
 
     def attempt_dir(self, attempt=None):
         return os.path.join(self.state, "attempts", attempt or self.attempts()[-1])

@@ -53,14 +53,14 @@ class Agents(Refusals):
         for line in ["codex-cli 0.144.0", "codex-cli 0.145.0-alpha", "codex-cli 10.145.0", "codex-cli 0.145.00",
                      "codex-cli 0.145.0 ", " codex-cli 0.145.0", "codex-cli 0.145.0\\r", "x"]:
             with self.subTest(line):
-                self.refuse(self.codex(self.fake("#!/bin/sh\nprintf '%s\\n'\n" % line)), "codex-version-unsupported", 3)
+                self.refuse(self.codex(self.fake("#!/bin/sh\nprintf '%s\\n'\n" % line)), "provider-version-unsupported", 3)
 
     def test_ten_megabytes_on_version(self):
         self.refuse(self.codex(self.fake("#!/bin/sh\nhead -c 10000000 /dev/zero | tr '\\0' x\n")),
-                    "codex-version-unsupported", 3)
+                    "provider-probe-failed", 3)
 
     def test_a_version_that_hangs(self):
-        self.refuse(self.codex(self.fake("#!/bin/sh\nsleep 60\n")), "codex-version-timeout", 3)
+        self.refuse(self.codex(self.fake("#!/bin/sh\nsleep 60\n")), "provider-probe-timeout", 3)
 
 
 class Worktrees(Refusals):
@@ -69,15 +69,15 @@ class Worktrees(Refusals):
         self.world.enable_script()
 
     def test_missing(self):
-        self.refuse(self.script(os.path.join(self.world.root, "absent")), "worktree-missing", 2)
+        self.refuse(self.script(os.path.join(self.world.root, "absent")), "worktree-missing", 3)
 
     def test_not_a_repository(self):
-        self.refuse(self.script(self.world.folder("plain", 0o755)), "worktree-not-a-repository", 2)
+        self.refuse(self.script(self.world.folder("plain", 0o755)), "worktree-not-a-repository", 3)
 
     def test_bare(self):
         bare = self.world.folder("bare", 0o755)
         self.world.git(bare, "init", "-q", "--bare")
-        self.refuse(self.script(bare), "worktree-bare", 2)
+        self.refuse(self.script(bare), "worktree-bare", 3)
 
     def test_a_symlink(self):
         link = os.path.join(self.world.root, "link")
@@ -93,8 +93,10 @@ class Worktrees(Refusals):
                 self.refuse(self.script(path), "worktree-too-wide", 3)
 
     def test_around_the_state_directory(self):
-        self.world.git(self.world.root, "init", "-q")
-        self.refuse(self.script(self.world.root), "worktree-overlaps-state", 3)
+        moved = os.path.join(self.repo, "state")
+        os.rename(self.world.state, moved)
+        self.world.state = moved
+        self.refuse(self.script(), "worktree-overlaps-state", 3)
 
     def test_foreign_owner_is_refused_and_can_be_trusted(self):
         if os.geteuid() != 0:
@@ -196,17 +198,17 @@ class StateDirectories(Refusals):
         self.world.state = os.path.join(self.world.root, "link")
         os.symlink(real, self.world.state)
         self.world.own(self.world.state)
-        self.refuse(self.script(), "state-directory-unsafe", 4)
+        self.refuse(self.script(), "state-directory-unsafe", 3)
 
     def test_shared(self):
         os.chmod(self.world.state, 0o755)
-        self.refuse(self.script(), "state-directory-shared", 4)
+        self.refuse(self.script(), "state-directory-shared", 3)
 
     def test_foreign(self):
         if os.geteuid() != 0:
             self.fail("this test has to be started by root, who can give a directory away")
         os.chown(self.world.state, 12345, 12345)
-        self.refuse(self.script(), "state-directory-foreign", 4)
+        self.refuse(self.script(), "state-directory-foreign", 3)
 
 
 class Admission(Refusals):
