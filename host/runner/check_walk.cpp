@@ -26,6 +26,8 @@ constexpr std::string_view task_marker = "hitchrail-check-task-6b1f";
 constexpr std::string_view envelope =
     R"({"schemaVersion":"task-envelope/v1","taskId":"task_check","attemptId":"attempt_check",)"
     R"("subject":{"title":"Check","objective":"Check","message":"Say hello."},"constraints":[],"acceptanceCriteria":[]})";
+constexpr std::string_view standard_probe_request =
+    R"({"schemaVersion":"probe-request/v1","profileId":"check","executable":"/usr/bin/true","platform":"linux"})";
 constexpr std::size_t most_probe_steps = 32;
 
 [[noreturn]] void fail(std::string detail) {
@@ -154,10 +156,8 @@ hr_result CheckWalk::call(Hook hook, Body&& body) {
 class LiveProbe {
  public:
   explicit LiveProbe(CheckWalk& walk) : walk_(walk) {
-    const std::string request = R"({"profileId":"check","executable":{"path":"/usr/bin/true","sha256":")" +
-                                std::string(64, '0') + R"("},"platform":"linux"})";
     auto in = make<hr_probe_request>();
-    in.request_json = str(request);
+    in.request_json = str(standard_probe_request);
     result_ = walk_.call(Hook::probe, [&] { return walk_.adapter_.probe(walk_.host_.raw(), &in, &probe_); });
   }
   LiveProbe(const LiveProbe&) = delete;

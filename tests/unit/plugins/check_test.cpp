@@ -7,6 +7,7 @@
 #include <catch2/catch.hpp>
 #include <cerrno>
 #include <chrono>
+#include <fstream>
 #include <vector>
 
 #include "core/fd.hpp"
@@ -181,6 +182,17 @@ TEST_CASE("a crash in one hook does not hide what the others do") {
   for (const Finding& finding : report.findings) {
     if (finding.id == "end.verdict" || finding.id == "records.same") {
       CHECK(finding.outcome == Outcome::passed);
+    }
+  }
+}
+
+TEST_CASE("every check is in the author's table with its sentence") {
+  std::ifstream in(HITCHRAIL_SOURCE_DIR "/docs/authors/checker.md");
+  const std::string page{std::istreambuf_iterator<char>(in), {}};
+  for (const Finding& finding : check(test::zoo("sound")).findings) {
+    if (!finding.id.starts_with("pair.")) {
+      INFO(finding.id);
+      CHECK(page.find("| `" + finding.id + "` | " + finding.sentence + " |") != std::string::npos);
     }
   }
 }

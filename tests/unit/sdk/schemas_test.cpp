@@ -183,13 +183,15 @@ TEST_CASE("the checker's standard launch request is one") {
 
 TEST_CASE("launch requests out of the schema are refused") {
   const std::string good =
-      R"({"profileId":"p","providerVersion":"1","worktree":"/w","home":"/h","temp":"/t","providerSandbox":"own")";
+      R"({"schemaVersion":"launch-request/v1","profileId":"p","providerVersion":"1","worktree":"/w",)"
+      R"("home":"/h","temp":"/t","providerSandbox":"own")";
   CHECK(valid("launch-request.v1", good + "}"));
   CHECK(valid(
       "launch-request.v1",
       good +
           R"(,"model":"m","conversation":{"id":"c"},"credentials":["API_KEY"],"gateEndpoints":[{"name":"g","url":"http://127.0.0.1:1"}]})"));
   CHECK_FALSE(valid("launch-request.v1", good + R"(,"conversation":{}})"));
+  CHECK(valid("launch-request.v1", good + R"(,"providerOptions":{"reasoning":"high"}})"));
   CHECK_FALSE(valid("launch-request.v1", good + R"(,"credentials":["lower"]})"));
   CHECK_FALSE(valid("launch-request.v1", good + R"(,"task":"x"})"));
   CHECK_FALSE(valid("launch-request.v1", R"({"profileId":"p"})"));
