@@ -105,7 +105,10 @@ struct Compiled {
   std::vector<Grant> grants;
   std::vector<Protected> protected_names;
   std::vector<Root> denied;  // masked (native) or not granted (landlock)
+  // Bound over an (empty) file that exists in the home, except with copy_credentials (no mounts, or another
+  // uid that could not read the original): then the caller puts a copy there, and the finisher removes it.
   std::vector<CredentialFile> credentials;
+  bool copy_credentials = false;
   std::vector<SystemLink> links;
   std::vector<Root> devices;
   std::optional<Root> proc;

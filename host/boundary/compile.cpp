@@ -249,6 +249,26 @@ void add_system(const Machine& machine, Compiled& out) {
   out.shell = machine.shell.empty() ? out.shell : machine.shell;
 }
 
+bool denied(const std::string& path, const Compiled& out) {
+  return std::any_of(out.denied.begin(), out.denied.end(),
+                     [&](const Root& root) { return contains(root.path, path); });
+}
+
+// A Landlock rule cannot be taken back below: what is denied inside something granted cannot be held.
+void judge_denied_inside(Compiled& out) {
+  for (const Root& root : out.denied) {
+    for (const Grant& grant : out.grants) {
+      const bool split = grant.writable && (grant.role == "worktree" || grant.role == "write-root");
+      if (!split && contains(grant.source.path, root.path)) {
+        refuse(out, "deny-unproven", root.path,
+               "The landlock backend cannot deny it inside " + grant.source.path + ", which is granted.",
+               "Use a machine where the native backend works, or take the path out of the preset.");
+        break;
+      }
+    }
+  }
+}
+
 void add_writable(const WritableRoot& writable, const std::string& role, bool read_only, Compiled& out) {
   out.grants.push_back({role, writable.root, writable.root.path, !read_only, true});
   for (const char* name : protected_names()) {
@@ -275,6 +295,9 @@ void add_writable(const WritableRoot& writable, const std::string& role, bool re
     if (is_protected || entry.kind == EntryKind::symlink || entry.kind == EntryKind::other) {
       continue;
     }
+    if (denied(writable.root.path + "/" + entry.name, out)) {
+      continue;
+    }
     const Root source{writable.root.path + "/" + entry.name, entry.identity,
                       entry.kind == EntryKind::directory, writable.root.uid, writable.root.gid};
     out.grants.push_back({"entry", source, source.path, true, true});
@@ -282,6 +305,7 @@ void add_writable(const WritableRoot& writable, const std::string& role, bool re
 }
 
 void add_grants(const Roots& roots, const Machine& machine, Compiled& out) {
+  out.denied = roots.denied;
   add_system(machine, out);
   for (const Root& root : roots.packages) {
     out.grants.push_back({"package", root, root.path, false, true});
@@ -307,7 +331,10 @@ void add_grants(const Roots& roots, const Machine& machine, Compiled& out) {
     }
   }
   out.credentials = roots.credentials;
-  out.denied = roots.denied;
+  out.copy_credentials = out.backend == Backend::landlock || out.switch_user;
+  if (out.backend == Backend::landlock) {
+    judge_denied_inside(out);
+  }
 }
 
 void choose_user(const Roots& roots, const Machine& machine, Compiled& out) {

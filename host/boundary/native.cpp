@@ -199,6 +199,9 @@ class Native {
   }
 
   void credentials() {
+    if (compiled_.copy_credentials) {
+      return;
+    }
     for (const CredentialFile& file : compiled_.credentials) {
       const std::string target = std::string(inside_home) + "/" + file.home_path;
       const std::uint32_t entry = plan_.existing(target, {});

@@ -22,6 +22,9 @@ class World {
   void write(const std::string& path, const std::string& text) const;
   [[nodiscard]] std::string read(const std::string& path) const;
 
+  // Run by root: makes worktree and run directories those of uid 65534. Else nothing: they are this user's.
+  void give_to_user() const;
+
   // The preset and roots a test starts from; `programs` is granted as a package.
   [[nodiscard]] boundary::Preset preset() const;
   [[nodiscard]] boundary::Roots roots(const std::string& programs = "") const;

@@ -186,3 +186,26 @@ TEST_CASE("more entries than the landlock backend takes are refused there only")
         std::vector<std::string>{"too-many-entries"});
   CHECK(codes(compiled(preset(), machine_with(true, 7), {}, many)).empty());
 }
+
+TEST_CASE(
+    "what is denied is masked by the native backend; landlock leaves it out, or refuses what it cannot "
+    "hold") {
+  Roots denying = roots();
+  denying.denied = {Root{"/srv/tree/x.c", {9, 6}, false, 0, 0}};
+  const Compiled left_out = compiled(preset(), machine_with(false, 7), {}, denying);
+  CHECK(codes(left_out).empty());
+  CHECK(std::none_of(left_out.grants.begin(), left_out.grants.end(),
+                     [](const Grant& grant) { return grant.target == "/srv/tree/x.c"; }));
+  denying.denied = {Root{"/srv/tree/src/key", {9, 7}, false, 0, 0}};
+  CHECK(codes(compiled(preset(), machine_with(false, 7), {}, denying)) ==
+        std::vector<std::string>{"deny-unproven"});
+  CHECK(codes(compiled(preset(), machine_with(true, 7), {}, denying)).empty());
+}
+
+TEST_CASE("a login file is bound where it can be, else the caller is told to copy it") {
+  Roots with = roots();
+  with.credentials = {{Root{"/home/ann/.codex/auth.json", {9, 9}, false, 1000, 1000}, ".codex/auth.json"}};
+  CHECK_FALSE(compiled(preset(), machine_with(true, 7), {}, with).copy_credentials);
+  CHECK(compiled(preset(), machine_with(false, 7), {}, with).copy_credentials);
+  CHECK(compiled(preset(), machine_with(true, 7, 0), {}, with).copy_credentials);
+}

@@ -1,5 +1,6 @@
 // Protected names that do not exist: held during the run, gone afterwards, whatever died in between.
 #include <signal.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -127,4 +128,21 @@ TEST_CASE("a damaged record is an error and removes nothing") {
   CHECK(listing(world.worktree()).size() == 6);
   world.write(world.path("attempt/placeholders"), record);
   CHECK(remove_placeholders(world.attempt()).has_value());
+}
+
+TEST_CASE("when the record cannot be written nothing is made") {
+  const World world;
+  auto compiled = compile(world.preset(), world.roots(), World::machine(), {.backend = Backend::native});
+  REQUIRE(compiled.has_value());
+  const pid_t child = fork();
+  if (child == 0) {
+    signal(SIGXFSZ, SIG_IGN);
+    const rlimit none{0, 0};  // every write fails, as on a full disk
+    setrlimit(RLIMIT_FSIZE, &none);
+    _exit(make_placeholders(compiled.value(), world.attempt()).has_error() ? 7 : 0);
+  }
+  int status = 0;
+  waitpid(child, &status, 0);
+  CHECK(WEXITSTATUS(status) == 7);
+  CHECK(listing(world.worktree()) == before);
 }

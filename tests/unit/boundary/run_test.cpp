@@ -298,3 +298,86 @@ TEST_CASE("a probe has an empty home that is gone afterwards, no network and no 
     CHECK(output.value().value != 0);
   }
 }
+
+TEST_CASE("the login file alone is bound into the home, and nothing else of where it lies") {
+  const World world;
+  fs::create_directory(world.path("attempt/home/.codex"));
+  world.write(world.path("attempt/home/.codex/auth.json"), "");
+  Roots roots = world.roots();
+  roots.credentials = {{resolve_root(world.path("outside/secret"), false).value(), ".codex/auth.json"}};
+  auto compiled = compile(world.preset(), roots, World::machine(), {.backend = Backend::native});
+  REQUIRE(compiled.has_value());
+  REQUIRE(make_placeholders(compiled.value(), world.attempt()).has_value());
+  auto output = run(compiled.value(),
+                    world.shell(compiled.value(),
+                                "cat $HOME/.codex/auth.json; echo refreshed > $HOME/.codex/auth.json; ls " +
+                                    world.outside()),
+                    {}, {}, world.run());
+  REQUIRE(output.has_value());
+  CHECK(output.value().out == "secret\n");
+  CHECK(output.value().value != 0);
+  CHECK(world.read(world.path("outside/secret")) == "refreshed\n");
+  CHECK(world.read(world.path("attempt/home/.codex/auth.json")).empty());
+  REQUIRE(remove_placeholders(world.attempt()).has_value());
+}
+
+TEST_CASE("a run that root starts is the worktree owner's, also below folders that only root may enter") {
+  const World world;
+  world.give_to_user();  // as root; else it is this user's already
+  const std::uint32_t user = geteuid() == 0 ? 65534 : geteuid();
+  const Compiled compiled = world.compiled(Backend::native);
+  CHECK(compiled.uid == user);
+  CHECK(compiled.switch_user == (geteuid() == 0));
+  auto output =
+      run(compiled,
+          world.shell(compiled, "id -u; id -G; echo x > src/made; echo y > $HOME/y; cat /proc/self/status"),
+          {}, {}, world.run());
+  INFO((output.has_error() ? output.error().object + ": " + output.error().detail : ""));
+  REQUIRE(output.has_value());
+  CHECK(output.value().out.rfind(std::to_string(user) + "\n", 0) == 0);
+  CHECK(value_of(output.value().out, "CapBnd") == "0000000000000000");
+  CHECK(value_of(output.value().out, "Uid").rfind(std::to_string(user) + "\t" + std::to_string(user), 0) ==
+        0);
+  struct stat info {};
+  REQUIRE(stat(world.path("tree/src/made").c_str(), &info) == 0);
+  CHECK(info.st_uid == user);
+  REQUIRE(remove_placeholders(world.attempt()).has_value());
+}
+
+TEST_CASE("a limit on processes is a hard stop for a run that is not root's") {
+  const World world;
+  world.give_to_user();
+  auto compiled = compile(world.preset(), world.roots(), World::machine(),
+                          {.backend = Backend::native, .max_processes = 20});
+  REQUIRE(compiled.has_value());
+  REQUIRE(make_placeholders(compiled.value(), world.attempt()).has_value());
+  auto output =
+      run(compiled.value(),
+          world.shell(compiled.value(), "i=0; while [ $i -lt 40 ]; do sleep 5 & i=$((i+1)); done; echo all"),
+          {.wall_ms = 4000}, {}, world.run());
+  REQUIRE(output.has_value());
+  CHECK(output.value().out.find("all") == std::string::npos);
+  CHECK(output.value().err.find("fork") != std::string::npos);
+  REQUIRE(remove_placeholders(world.attempt()).has_value());
+}
+
+TEST_CASE("with no descriptors left the error says so, and nothing is started") {
+  const World world;
+  const Compiled compiled = world.compiled(Backend::native);
+  const Command command = world.shell(compiled, "touch src/started");
+  const RunDirectories directories = world.run();
+  std::vector<Fd> hold;
+  for (;;) {
+    Fd fd(open("/dev/null", O_RDONLY | O_CLOEXEC));
+    if (!fd) {
+      break;
+    }
+    hold.push_back(std::move(fd));
+  }
+  auto output = run(compiled, command, {}, {}, directories);
+  hold.clear();
+  REQUIRE(output.has_error());
+  CHECK(output.error().code == "emfile");
+  CHECK_FALSE(fs::exists(world.path("tree/src/started")));
+  REQUIRE(remove_placeholders(world.attempt()).has_value());
+}
