@@ -15,7 +15,7 @@ PACKAGES_FULL="clang-14 libclang-rt-14-dev clang-tidy-14 llvm-14"
 say() { printf '%s\n' "$*"; }
 stop() {
   printf '\n%s: %s\n' "${0##*/}" "$1" >&2
-  [ $# -lt 2 ] || printf '  remedy: %s\n' "$2" >&2
+  [ -z "${2:-}" ] || printf '  remedy: %s\n' "$2" >&2
   exit "${3:-4}"
 }
 
