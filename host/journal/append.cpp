@@ -47,17 +47,51 @@ void Writer::State::prepare_constants() {
   id_prefix = random_id("runevt_", 10);
 }
 
-const std::uint64_t* Writer::State::find_known() const {
-  for (const auto* map : {&known, &recent[0], &recent[1]}) {
-    if (const auto found = map->find(key); found != map->end()) {
+const std::uint64_t* Writer::State::find_known() {
+  if (const auto found = known.find(key); found != known.end()) {
+    KnownOrigin& origin = found->second;
+    if (origin.line != no_line) {
+      --replayed[origin.line].missing;
+      origin.line = no_line;
+      while (first_missing < replayed.size() && replayed[first_missing].missing == 0) {
+        ++first_missing;
+      }
+    }
+    return &origin.hash;
+  }
+  for (const auto& map : recent) {
+    if (const auto found = map.find(key); found != map.end()) {
       return &found->second;
     }
   }
   return nullptr;
 }
 
+void Writer::State::learn(std::vector<Known>& origins, std::uint64_t offset) {
+  for (Known& origin : origins) {
+    if (origin.key.starts_with("h:")) {  // not tied to a place in a stream: never waited for
+      known.emplace(std::move(origin.key), KnownOrigin{origin.hash, no_line});
+      continue;
+    }
+    if (replayed.empty() || replayed.back().offset != offset) {
+      replayed.push_back({offset, 0});
+    }
+    if (known.emplace(std::move(origin.key), KnownOrigin{origin.hash, replayed.size() - 1}).second) {
+      ++replayed.back().missing;
+    }
+  }
+}
+
+std::uint64_t Writer::State::origins_from() const {
+  return first_missing < replayed.size() ? replayed[first_missing].offset : durable.size;
+}
+
 void Writer::State::remember(const Origin& origin, std::uint64_t hash) {
-  (origin.kind == Origin::Kind::host ? known : recent[0]).emplace(key, hash);
+  if (origin.kind == Origin::Kind::host) {
+    known.emplace(key, KnownOrigin{hash, no_line});
+  } else {
+    recent[0].emplace(key, hash);
+  }
 }
 
 void Writer::State::append_times(std::string& line, std::int64_t received,

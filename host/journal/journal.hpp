@@ -70,9 +70,14 @@ struct Limits {
   int (*sync)(int fd) = nullptr;  // instead of fdatasync: how a test drops or delays what was not synced
 };
 
+// origins_from is what a successor that goes on from the caller's present state passes to Writer::open. It
+// lies before `size` as long as this writer has not been sent again everything the journal held beyond its
+// own origins_from: a successor that is killed in the middle of a replay must not make the next one forget
+// the rest.
 struct Position {
   std::uint64_t size = 0;      // durable bytes of journal.jsonl
   std::uint64_t sequence = 0;  // of the last event; 0 = only the header
+  std::uint64_t origins_from = 0;
 };
 
 struct Opened {

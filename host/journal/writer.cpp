@@ -77,6 +77,7 @@ Result<Position> Writer::State::commit() {
   }
   flush_merge();
   if (buffer.empty()) {
+    durable.origins_from = origins_from();
     return durable;
   }
   int (*const sync)(int) = limits.sync != nullptr ? limits.sync : ::fdatasync;
@@ -97,6 +98,7 @@ Result<Position> Writer::State::commit() {
   }
   durable.size += buffer.size();
   durable.sequence += buffered_events;
+  durable.origins_from = origins_from();
   buffer.clear();
   buffered_events = 0;
   recent[1] = std::move(recent[0]);
@@ -157,7 +159,7 @@ Result<Writer> Writer::create(int attempt_dirfd, const Identity& identity, const
   }
   HR_CHECK(set_range_lock(file.get(), F_UNLCK, 0, alive_byte));
   state->file = std::move(file);
-  state->durable = {line.size(), 0};
+  state->durable = {line.size(), 0, line.size()};
   state->opened.position = state->durable;
   state->prepare_constants();
   return Writer(std::move(state));
@@ -178,9 +180,14 @@ Result<Writer> Writer::open(int attempt_dirfd, std::uint64_t origins_from, const
                        return {};
                      }
                      const bool host = view.origin.starts_with("{\"host\"");
-                     if ((offset >= origins_from || host) && !line_origins(view, origins)) {
+                     if (offset < origins_from && !host) {
+                       return {};
+                     }
+                     origins.clear();
+                     if (!line_origins(view, origins)) {
                        return damaged(view.sequence, offset, "its origin cannot be read");
                      }
+                     state->learn(origins, offset);
                      return {};
                    }));
   HR_TRY(spill, Spill::open(attempt_dirfd));
@@ -195,11 +202,9 @@ Result<Writer> Writer::open(int attempt_dirfd, std::uint64_t origins_from, const
     error.code = "journal-sync-failed";
     return error;
   }
-  for (Known& origin : origins) {
-    state->known.emplace(std::move(origin.key), origin.hash);
-  }
-  state->opened = {{end.size, end.sequence}, end.torn_bytes > 0, end.torn_bytes};
-  state->durable = state->opened.position;
+  state->durable = {end.size, end.sequence, 0};
+  state->durable.origins_from = state->origins_from();
+  state->opened = {state->durable, end.torn_bytes > 0, end.torn_bytes};
   state->last = end.last_hash;
   HR_CHECK(set_range_lock(file.get(), F_UNLCK, 0, alive_byte));
   state->file = std::move(file);

@@ -50,7 +50,18 @@ struct Writer::State {
 
   // Origins: those read at open and host keys for good, others for two commits (a runner sends no record
   // again that it committed itself).
-  std::unordered_map<std::string, std::uint64_t> known;
+  struct KnownOrigin {
+    std::uint64_t hash = 0;
+    std::size_t line = no_line;  // index into `replayed`, until it was sent again
+  };
+  static constexpr std::size_t no_line = ~std::size_t{0};
+  struct Replayed {  // a line read at open and how many of its origins were not sent again yet
+    std::uint64_t offset = 0;
+    std::size_t missing = 0;
+  };
+  std::unordered_map<std::string, KnownOrigin> known;
+  std::vector<Replayed> replayed;
+  std::size_t first_missing = 0;
   std::array<std::unordered_map<std::string, std::uint64_t>, 2> recent;
 
   Payload payload;
@@ -59,7 +70,9 @@ struct Writer::State {
   std::optional<Merge> merge;
 
   void prepare_constants();
-  [[nodiscard]] const std::uint64_t* find_known() const;
+  [[nodiscard]] const std::uint64_t* find_known();  // marks it as sent again
+  void learn(std::vector<Known>& origins, std::uint64_t offset);
+  [[nodiscard]] std::uint64_t origins_from() const;
   void remember(const Origin& origin, std::uint64_t hash);
   void append_times(std::string& line, std::int64_t received, const std::string& provider_timestamp);
   void write_line(const Draft& draft, const Ids& ids, std::string_view origin_members,

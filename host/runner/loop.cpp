@@ -363,7 +363,7 @@ Status Loop::decision_input(const Cause& cause, std::string_view payload) {
 wire::Slot Loop::next_slot(const journal::Position& position) const {
   wire::Slot slot{};
   slot.last_input = last_input_;
-  slot.journal_size = position.size;
+  slot.journal_size = position.origins_from;
   slot.outbox_offset = published_.outbox_offset + published_.outbox_size;
   slot.action = session_.action;
   slot.close_input = session_.effects.close_input ? 1 : 0;

@@ -169,7 +169,7 @@ struct Timer {
 struct Slot {
   std::uint64_t generation;
   std::uint64_t last_input;      // id of the last Input processed, 0 = none
-  std::uint64_t journal_size;    // bytes of the journal that are durable
+  std::uint64_t journal_size;    // where a successor begins to read origins: durable, and all of it was mapped
   std::uint64_t outbox_offset;   // absolute stdin offset of the outbox's first byte (secrets count as encoded OutboxPart lists:
                                  // the offset counts parts-list bytes, so it does not depend on a secret's length)
   std::uint64_t action;          // number of the last action below; the shim applies each action once

@@ -198,6 +198,37 @@ TEST_CASE("an origin the journal has is not written again, also after a reopen")
   CHECK(read_events(at.fd()).back().get("payload").get("raw").number_text() == "3");
 }
 
+TEST_CASE("a successor killed in the middle of a replay does not make the next one forget the rest") {
+  TempDir at;
+  std::uint64_t start = 0;
+  {
+    auto writer = new_journal(at);
+    start = must(writer.commit()).origins_from;
+    for (std::uint64_t i = 0; i < 4; ++i) {
+      add(writer, record_event(i, std::to_string(i)));
+    }
+    must(writer.commit());
+  }
+  std::uint64_t published = 0;
+  {
+    auto writer = must(Writer::open(at.fd(), start));
+    CHECK(writer.opened().position.origins_from == start);
+    add(writer, record_event(0, "0"));
+    add(writer, record_event(1, "1"));
+    const auto position = must(writer.commit());
+    CHECK(position.origins_from > start);
+    CHECK(position.origins_from < position.size);
+    published = position.origins_from;
+  }
+  auto writer = must(Writer::open(at.fd(), published));
+  for (std::uint64_t i = 2; i < 5; ++i) {
+    add(writer, record_event(i, std::to_string(i)));
+  }
+  const auto position = must(writer.commit());
+  CHECK(position.sequence == 5);
+  CHECK(position.origins_from == position.size);
+}
+
 TEST_CASE("another payload of a known origin is reported once and the first one stays") {
   TempDir at;
   {
