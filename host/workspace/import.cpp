@@ -10,6 +10,7 @@
 #include "core/file.hpp"
 #include "workspace/git_call.hpp"
 #include "workspace/index_entries.hpp"
+#include "workspace/kept.hpp"
 #include "workspace/launch_state.hpp"
 #include "workspace/refs.hpp"
 #include "workspace/run_objects.hpp"
@@ -53,6 +54,11 @@ class Import {
     }
     HR_CHECK(clear_scratch());
     report_.keep_private = !report_.not_imported.empty();
+    if (report_.keep_private && !damaged_) {
+      HR_CHECK(keep_refs(worktree_, attempt_, attempt_path_, refs_, head_));
+    } else {
+      HR_CHECK(drop_kept(attempt_));  // of an earlier attempt at this import
+    }
     return std::move(report_);
   }
 

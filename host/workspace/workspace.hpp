@@ -139,13 +139,16 @@ struct RefReport {
   std::string ref;  // "HEAD" for a detached head, "index" for the index
   std::string from, to;
   std::string reason;  // not imported: diverged, branch-moved, branch-switched, forbidden, other-ref,
-                       // index-conflict, index-locked, objects-invalid
+                       // index-conflict, index-locked, index-unreadable, ref-locked, objects-invalid,
+                       // boundary-unproven, private-damaged
 };
 
 struct ImportReport {
   std::vector<RefReport> imported;
   std::vector<RefReport> not_imported;
-  bool keep_private = false;  // something was not imported: do not delete git/
+  // Something was not imported: do not delete git/. `git-kept/` of the attempt directory can then be fetched
+  // from.
+  bool keep_private = false;
   [[nodiscard]] json::Value to_json() const;
 };
 

@@ -1,9 +1,13 @@
 #include <fcntl.h>
+#include <signal.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <catch2/catch.hpp>
+#include <chrono>
 #include <filesystem>
+#include <random>
 
 #include "repository.hpp"
 
@@ -146,6 +150,27 @@ TEST_CASE("commits are not imported when the policy forbids them, and the privat
   CHECK(text(report.not_imported) == "refs/heads/main:forbidden index:forbidden ");
   CHECK(report.keep_private);
   CHECK(repository.head() == before);
+}
+
+TEST_CASE("what was not imported can be fetched, and only objects and ids of the run are read for it") {
+  const Repository repository;
+  prepare(repository);
+  write(repository.path + "/one.txt", "amended\n");
+  git_in_run(repository, {"commit", "-q", "-a", "--amend", "-m", "amended"});
+  const std::string tip = git_in_run(repository, {"rev-parse", "HEAD"});
+  write(repository.attempt + "/git/config", "[core]\n\trepositoryformatversion = 99\n");
+  REQUIRE(text(imported(repository).not_imported) == "refs/heads/main:diverged index:diverged ");
+  git(repository.path, {"fetch", "-q", repository.attempt + "/git-kept", "main:refs/hitchrail/run"});
+  CHECK(repository.head("refs/hitchrail/run") == tip);
+  CHECK(git(repository.path, {"show", "refs/hitchrail/run:one.txt"}) == "amended");
+  CHECK(git_ok(repository.path, {"fsck", "--strict"}));
+  // Mended, and imported after all: nothing is kept any more.
+  git(repository.path, {"update-ref", "refs/hitchrail/run", "HEAD"});
+  write(repository.attempt + "/git/refs/heads/main", repository.head() + "\n");
+  fs::copy_file(repository.attempt + "/git-base/index", repository.attempt + "/git/index",
+                fs::copy_options::overwrite_existing);
+  CHECK_FALSE(imported(repository).keep_private);
+  CHECK_FALSE(exists(repository.attempt + "/git-kept"));
 }
 
 TEST_CASE("only a fast-forward of the branch that was checked out is imported") {
@@ -299,6 +324,81 @@ TEST_CASE("killed at any git call and run again, the import comes to the same en
     CHECK(git(repository.path, {"status", "--porcelain"}) == "A  staged.txt");
     CHECK(text(imported(repository).not_imported).empty());
     CHECK(git(repository.path, {"status", "--porcelain"}) == "A  staged.txt");
+  }
+}
+
+TEST_CASE("killed by SIGKILL at a random moment and run again, the import comes to the same end") {
+  using Clock = std::chrono::steady_clock;
+  const unsigned seed = std::random_device{}();
+  std::mt19937 random(seed);
+  std::int64_t whole = 0;  // how long one takes, microseconds
+  for (int round = 0; round <= 12; ++round) {
+    const Repository repository;
+    prepare(repository);
+    commit_in_run(repository, "one.txt", "x\n");
+    const std::string tip = git_in_run(repository, {"rev-parse", "HEAD"});
+    (void)confined_git();  // made before the fork
+    const auto begun = Clock::now();
+    const pid_t child = ::fork();
+    if (child == 0) {
+      const auto report = import_commits(repository.open(), repository.attempt_fd.get(), repository.attempt,
+                                         CommitPolicy::allowed, confined_git());
+      ::_exit(report.has_value() ? 0 : 1);
+    }
+    const std::int64_t pause =
+        round == 0 ? -1 : std::uniform_int_distribution<std::int64_t>(0, whole * 11 / 10)(random);
+    if (pause >= 0) {
+      ::usleep(static_cast<useconds_t>(pause));
+      ::kill(child, SIGKILL);
+    }
+    int status = 0;
+    REQUIRE(::waitpid(child, &status, 0) == child);
+    if (round == 0) {
+      REQUIRE(status == 0);
+      whole = std::chrono::duration_cast<std::chrono::microseconds>(Clock::now() - begun).count();
+    }
+    INFO("seed " << seed << ", round " << round << ", killed after " << pause << " us of " << whole);
+    const ImportReport again = imported(repository, CommitPolicy::allowed, confined_git());
+    CHECK(text(again.imported) == "refs/heads/main index ");
+    CHECK(again.not_imported.empty());
+    CHECK(repository.head() == tip);
+    check_clean(repository);
+  }
+}
+
+TEST_CASE("what root imports for another owner's repository belongs to that owner") {
+  const Repository repository;
+  const uid_t owner = ::geteuid() == 0 ? 12345 : ::geteuid();
+  const auto give = [&](const std::string& path) {
+    if (::geteuid() == 0) {
+      REQUIRE(::lchown(path.c_str(), owner, owner) == 0);
+      for (const auto& entry : fs::recursive_directory_iterator(path)) {
+        REQUIRE(::lchown(entry.path().c_str(), owner, owner) == 0);
+      }
+    }
+  };
+  give(repository.path);
+  const OpenOptions trust{true, false, {}};
+  const Worktree worktree = repository.open(trust);
+  const Baseline baseline = capture_baseline(worktree, confined_git()).value();
+  REQUIRE(prepare_private_git(worktree, repository.attempt_fd.get(), repository.attempt).has_value());
+  write(repository.path + "/one.txt", "x\n");
+  git_in_run(repository, {"commit", "-q", "-a", "-m", "run"});
+  give(repository.attempt + "/git");
+  give(repository.path);
+  const auto evidence =
+      collect_evidence(worktree, baseline, repository.attempt_fd.get(), repository.attempt, confined_git());
+  REQUIRE(told(evidence).empty());
+  CHECK(evidence.value().commits.size() == 1);
+  const auto report = import_commits(worktree, repository.attempt_fd.get(), repository.attempt,
+                                     CommitPolicy::allowed, confined_git());
+  REQUIRE(told(report).empty());
+  CHECK(text(report.value().imported) == "refs/heads/main index ");
+  for (const auto& entry : fs::recursive_directory_iterator(repository.path)) {
+    struct stat st {};
+    REQUIRE(::lstat(entry.path().c_str(), &st) == 0);
+    INFO(entry.path().string());
+    CHECK(st.st_uid == owner);
   }
 }
 

@@ -82,11 +82,12 @@ GitOutcome run_directly(const GitCall& call, const std::string& directory) {
 GitCall test_call(const std::vector<std::string>& args) {
   GitCall call;
   call.args = args;
-  call.env = {{"GIT_CONFIG_NOSYSTEM", "1"},    {"GIT_CONFIG_GLOBAL", "/dev/null"},
-              {"GIT_AUTHOR_NAME", "Ada"},      {"GIT_AUTHOR_EMAIL", "ada@example.org"},
-              {"GIT_COMMITTER_NAME", "Ada"},   {"GIT_COMMITTER_EMAIL", "ada@example.org"},
-              {"GIT_CONFIG_COUNT", "1"},       {"GIT_CONFIG_KEY_0", "protocol.file.allow"},
-              {"GIT_CONFIG_VALUE_0", "always"}};
+  call.env = {{"GIT_CONFIG_NOSYSTEM", "1"},     {"GIT_CONFIG_GLOBAL", "/dev/null"},
+              {"GIT_AUTHOR_NAME", "Ada"},       {"GIT_AUTHOR_EMAIL", "ada@example.org"},
+              {"GIT_COMMITTER_NAME", "Ada"},    {"GIT_COMMITTER_EMAIL", "ada@example.org"},
+              {"GIT_CONFIG_COUNT", "2"},        {"GIT_CONFIG_KEY_0", "protocol.file.allow"},
+              {"GIT_CONFIG_VALUE_0", "always"}, {"GIT_CONFIG_KEY_1", "safe.directory"},
+              {"GIT_CONFIG_VALUE_1", "*"}};
   call.timeout = std::chrono::milliseconds(60'000);
   return call;
 }
