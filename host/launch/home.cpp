@@ -14,6 +14,7 @@ namespace hitchrail::launch {
 namespace {
 
 constexpr std::size_t max_carried_bytes = 256u << 20;
+constexpr std::size_t max_login_bytes = 1u << 20;
 
 // Opens (making what is missing, 0700) the directory part of a relative path; gives the last component.
 Result<Fd> make_parents(int root, const std::string& path, std::string& leaf) {
@@ -88,7 +89,15 @@ Status fill_home(int home_dirfd, const PlanStage& plan, const BoundaryStage& bou
     HR_CHECK(write_home_file(home_dirfd, file.path, file.bytes));
   }
   if (boundary.login_file) {
-    HR_CHECK(write_home_file(home_dirfd, profile.profile.login_home_path, ""));
+    // A mount point; or, where nothing can be mounted or the run's uid could not read the original, a copy
+    // that the finisher removes.
+    std::string bytes;
+    if (boundary.compiled.copy_credentials) {
+      HR_TRY(file, open_no_symlinks(AT_FDCWD, *boundary.login_file, O_RDONLY | O_NONBLOCK));
+      HR_TRY(read, read_all(file.get(), max_login_bytes));
+      bytes = std::move(read);
+    }
+    HR_CHECK(write_home_file(home_dirfd, profile.profile.login_home_path, bytes));
   }
   return {};
 }
