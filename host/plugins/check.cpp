@@ -190,7 +190,10 @@ Status run_steps(const SealedPlugin& sealed, const CheckOptions& options, const 
     if (reached == step_count) {
       break;
     }
-    const auto hook = static_cast<Hook>(page->hook.load());
+    // Nothing the adapter may have written there is believed beyond its bounds.
+    const std::uint32_t said = page->hook.load();
+    const Hook hook =
+        said <= static_cast<std::uint32_t>(Hook::on_transport) ? static_cast<Hook>(said) : Hook::none;
     if (page->steps[reached].result.load() == static_cast<std::uint32_t>(StepResult::none)) {
       blame(report.findings[base + reached], hook, end, options.step_ms);
       page->steps[reached].result.store(static_cast<std::uint32_t>(StepResult::skipped));

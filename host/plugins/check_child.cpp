@@ -22,6 +22,8 @@ namespace {
 
 constexpr int poll_ms = 5;
 constexpr int exec_failed = 126;
+// Also when hooks keep beginning: a whole check of a sound adapter takes milliseconds.
+constexpr std::int64_t child_limit_nanos = 120LL * 1'000'000'000;
 
 struct Inherited {
   int runner, adapter, page, null, out, err;
@@ -93,7 +95,8 @@ Result<ChildEnd> run_check_child(int runner_fd, int adapter_fd, int page_fd, std
     return errno_error("start checker", "pidfd_open", error_number);
   }
   std::uint32_t seen = calls.load();
-  std::int64_t since = monotonic_nanos();
+  const std::int64_t begin = monotonic_nanos();
+  std::int64_t since = begin;
   for (;;) {
     pollfd wait{pidfd.get(), POLLIN, 0};
     const int ready = ::poll(&wait, 1, poll_ms);
@@ -105,7 +108,8 @@ Result<ChildEnd> run_check_child(int runner_fd, int adapter_fd, int page_fd, std
       seen = calls.load();
       since = now;
     }
-    if (now - since > std::int64_t{step_ms} * 1'000'000) {
+    const bool hook_is_late = now - since > std::int64_t{step_ms} * 1'000'000;
+    if (hook_is_late || now - begin > child_limit_nanos) {
       ::syscall(SYS_pidfd_send_signal, pidfd.get(), SIGKILL, nullptr, 0U);
       return reap(pidfd.get(), true);
     }
