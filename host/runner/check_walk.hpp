@@ -3,6 +3,7 @@
 // the order of the steps carries no state.
 
 #include <string>
+#include <string_view>
 
 #include "plugins/check_steps.hpp"
 #include "plugins/check_wire.hpp"
@@ -26,6 +27,8 @@ class CheckWalk {
   [[nodiscard]] bool fouled() const { return fouled_; }
 
  private:
+  static constexpr std::string_view standard_probe_request =
+      R"({"schemaVersion":"probe-request/v1","profileId":"check","executable":"/usr/bin/true","platform":"linux"})";
   friend class LiveProbe;
   friend class LiveSession;
   template <class Body>
