@@ -2,16 +2,19 @@
 
 #include <fcntl.h>
 #include <sys/prctl.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 
 #include <catch2/catch.hpp>
 #include <cerrno>
 #include <chrono>
+#include <filesystem>
 #include <fstream>
 #include <vector>
 
 #include "core/fd.hpp"
 #include "plugins/check_steps.hpp"
+#include "support/scratch.hpp"
 #include "zoo.hpp"
 
 namespace {
@@ -195,6 +198,28 @@ TEST_CASE("every check is in the author's table with its sentence") {
       CHECK(page.find("| `" + finding.id + "` | " + finding.sentence + " |") != std::string::npos);
     }
   }
+}
+
+TEST_CASE(
+    "a library in a folder that others can write, and a file that is none, are findings before anything "
+    "else") {
+  const test::TempDir root;
+  const std::string path = std::string(root.path()) + "/sound.so";
+  std::filesystem::copy_file(test::zoo("sound"), path);
+  REQUIRE(::chmod(root.path().c_str(), 0777) == 0);
+  auto found = faults(check(path));
+  REQUIRE(found.size() == 1);
+  CHECK(found[0].id == "file");
+  REQUIRE(::chmod(root.path().c_str(), 0755) == 0);
+  CHECK(check(path).passed());
+
+  std::ofstream(path) << "#!/bin/sh\n";
+  found = faults(check(path));
+  REQUIRE(found.size() == 1);
+  CHECK(found[0].id == "elf.file");
+  found = faults(check(std::string(root.path()) + "/none.so"));
+  REQUIRE(found.size() == 1);
+  CHECK(found[0].id == "file");
 }
 
 TEST_CASE("the checker works for an ordinary user") {

@@ -292,6 +292,23 @@ TEST_CASE("a granted folder can be written, its neighbours and its parent cannot
   CHECK(test::in_ordinary_child(body) == good);
 }
 
+TEST_CASE("a grant of one file, to read, is no more than that") {
+  CHECK(test::in_child([] {
+          const test::TempDir root;
+          const std::string file = std::string(root.path()) + "/a";
+          const int made = ::open(file.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+          auto options = plain();
+          options.grants = {{made, false}};
+          if (confine::confine(options).has_error()) {
+            return 2;
+          }
+          return outcome([&] { return ::open(file.c_str(), O_RDONLY | O_CLOEXEC); }) == 0 &&
+                         outcome([&] { return ::open(file.c_str(), O_RDWR | O_CLOEXEC); }) == EACCES
+                     ? good
+                     : 3;
+        }) == good);
+}
+
 TEST_CASE("threads are refused unless asked for, processes always") {
   const auto start_thread = [] {
     try {
