@@ -210,33 +210,36 @@ const Mapped& Mapper::map(std::string_view record, bool resumed) {
   out_.raw = true;
   out_.usage.reset();
   out_.failed_status = false;
-  if (json::valid(record)) {
-    const json::View object(record);
-    if (object.is_object()) {
-      map_object(object, resumed);
-    }
+  if (json::valid(record, index_) && json::View(record).is_object()) {
+    map_object(resumed);
   }
   return out_;
 }
 
-// One walk over a record's own members: the first of each known name, and whether anything else is there.
+// The first of each known name among a record's own members, and whether anything else is there.
 struct Mapper::Members {
   enum : unsigned { type = 1, item = 2, thread_id = 4, usage = 8, error = 16, message = 32 };
   static constexpr std::array<std::string_view, 6> names{"type",  "item",  "thread_id",
                                                          "usage", "error", "message"};
 
-  explicit Members(const json::View& object) {
-    for (json::View::Walker walker(object); walker.next();) {
-      std::size_t index = 0;
-      while (index < names.size() && !walker.key_is(names[index])) {
-        ++index;
+  explicit Members(const json::Index& index) : more(!index.complete()) {
+    for (const json::Index::Member& member : index) {
+      if (member.parent >= 0) {
+        continue;
       }
-      if (index == names.size() || (present & (1u << index)) != 0) {
+      std::size_t known = 0;
+      while (known < names.size() && !member.key_is(names[known])) {
+        ++known;
+      }
+      if (known == names.size() || (present & (1u << known)) != 0) {
         more = true;
         continue;
       }
-      present |= 1u << index;
-      values[index] = walker.value();
+      present |= 1u << known;
+      values[known] = member.value;
+      if (known == 1) {
+        item_index = static_cast<int>(&member - index.begin());
+      }
     }
   }
   [[nodiscard]] const json::View& operator[](unsigned name) const {
@@ -247,12 +250,13 @@ struct Mapper::Members {
 
   std::array<json::View, names.size()> values;
   unsigned present = 0;
+  int item_index = -1;
   bool more = false;
 };
 
-void Mapper::map_object(const json::View& object, bool resumed) {
+void Mapper::map_object(bool resumed) {
   out_.record = RecordType::other;
-  const Members members(object);
+  const Members members(index_);
   const json::View& type = members[Members::type];
   if (!type.is_string()) {
     out_.kind = HR_EVENT_PROVIDER_UNKNOWN;
@@ -324,14 +328,23 @@ void Mapper::map_item(const Members& members, std::string_view phase_name) {
   } else if (phase_name == "completed") {
     out_.phase = Phase::completed;
   }
-  const json::View& item = members[Members::item];
-  item_kind(item.get("type"));
+  item_kind(item_member(members, "type"));
   if (out_.kind == HR_EVENT_NAMED) {
-    out_.item_id = item.get("id").string(id_scratch_);
+    out_.item_id = item_member(members, "id").string(id_scratch_);
     return;
   }
   out_.raw = !members.are_only(Members::item);
-  item_fields(item);
+  item_fields(members);
+}
+
+// Of a record with more members than the index holds the first ones count.
+json::View Mapper::item_member(const Members& members, std::string_view name) const {
+  for (const json::Index::Member& member : index_) {
+    if (member.parent == members.item_index && member.key_is(name)) {
+      return member.value;
+    }
+  }
+  return {};
 }
 
 // Sets item, kind and provider_type from the item's type and the phase.
@@ -361,52 +374,66 @@ void Mapper::item_kind(const json::View& type) {
   out_.provider_type += "." + name;
 }
 
-void Mapper::item_fields(const json::View& item) {
+namespace {
+constexpr unsigned id_bit = 1u << 30;  // beside a bit for each member of the rule
+constexpr unsigned type_bit = 1u << 31;
+constexpr unsigned search_bit = 1u << 29;
+}  // namespace
+
+// Whether the member names or types the item; those are told apart from its content.
+bool Mapper::take_item_id(const json::Index::Member& member, unsigned& seen) {
+  if (member.key_is("type") && (seen & type_bit) == 0) {
+    seen |= type_bit;
+    return true;
+  }
+  if (!member.key_is("id")) {
+    return false;
+  }
+  if ((seen & id_bit) == 0) {
+    seen |= id_bit;
+    out_.item_id = member.value.string(id_scratch_);
+    return true;
+  }
+  // The program writes the search's own id as a second "id"; the item's is the first.
+  if (out_.item == ItemType::web_search && (seen & search_bit) == 0) {
+    seen |= search_bit;
+    append_field(out_.fields, "searchId", member.value.raw());
+    return true;
+  }
+  return false;
+}
+
+void Mapper::item_fields(const Members& members) {
   const ItemRule& rule = *rule_of(out_.item);
   Values values;
-  unsigned seen = 0;  // bit per known member; bit 30 the id, bit 31 the type
-  constexpr unsigned id_bit = 1u << 30;
-  constexpr unsigned type_bit = 1u << 31;
+  unsigned seen = 0;
   if (out_.item == ItemType::web_search) {
     append_field(out_.fields, "tool", "\"web_search\"");
   } else if (out_.item == ItemType::error) {
     append_field(out_.fields, "terminal", "false");
     append_field(out_.fields, "severity", "\"warning\"");
   }
-  for (json::View::Walker walker(item); walker.next();) {
-    if (walker.key_is("id") && (seen & id_bit) == 0) {
-      seen |= id_bit;
-      out_.item_id = walker.value().string(id_scratch_);
+  for (const json::Index::Member& found : index_) {
+    if (found.parent != members.item_index || take_item_id(found, seen)) {
       continue;
     }
-    if (walker.key_is("type") && (seen & type_bit) == 0) {
-      seen |= type_bit;
-      continue;
+    unsigned number = 0;
+    while (number < rule.members.size() && !found.key_is(rule.members[number].key)) {
+      ++number;
     }
-    // The program writes the search's own id as a second "id"; the item's is the first.
-    if (walker.key_is("id") && out_.item == ItemType::web_search &&
-        out_.fields.find("searchId") == std::string::npos) {
-      append_field(out_.fields, "searchId", walker.value().raw());
-      continue;
-    }
-    unsigned index = 0;
-    while (index < rule.members.size() && !walker.key_is(rule.members[index].key)) {
-      ++index;
-    }
-    if (index == rule.members.size() || (seen & (1u << index)) != 0) {
+    if (number == rule.members.size() || (seen & (1u << number)) != 0) {
       out_.raw = true;  // unknown or repeated
       continue;
     }
-    seen |= 1u << index;
-    values[index] = walker.value();
-    const Member& member = rule.members[index];
+    seen |= 1u << number;
+    values[number] = found.value;
+    const Member& member = rule.members[number];
     if (member.use == Use::text) {
-      out_.text = walker.value().string(text_scratch_);
-      out_.raw = out_.raw || !walker.value().is_string();
+      out_.text = found.value.string(text_scratch_);
+      out_.raw = out_.raw || !found.value.is_string();
     } else {
-      append_field(out_.fields, member.name, walker.value().raw());
-      out_.failed_status =
-          out_.failed_status || (member.use == Use::status && walker.value().equals("failed"));
+      append_field(out_.fields, member.name, found.value.raw());
+      out_.failed_status = out_.failed_status || (member.use == Use::status && found.value.equals("failed"));
     }
   }
   close_fields(out_.fields);

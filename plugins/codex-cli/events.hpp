@@ -98,14 +98,17 @@ class Mapper {
   const Mapped& map(std::string_view record, bool resumed);
 
  private:
-  struct Members;  // the members of a record's object
-  void map_object(const json::View& object, bool resumed);
+  struct Members;  // the known members of a record's object
+  void map_object(bool resumed);
   void map_simple(const Members& members, bool resumed);
   void map_error(const Members& members);
   void map_item(const Members& members, std::string_view phase_name);
+  [[nodiscard]] json::View item_member(const Members& members, std::string_view name) const;
   void item_kind(const json::View& type);
-  void item_fields(const json::View& item);
+  void item_fields(const Members& members);
+  bool take_item_id(const json::Index::Member& member, unsigned& seen);
 
+  json::Index index_;
   Mapped out_;
   std::string id_scratch_;
   std::string text_scratch_;

@@ -116,7 +116,7 @@ std::size_t skip_plain(std::string_view text, std::size_t at) {
 constexpr std::size_t npos = std::string_view::npos;
 
 // The position after the string that begins with the quote at `at`, or npos when it is not well formed.
-std::size_t check_string(std::string_view text, std::size_t at) {
+std::size_t check_string(std::string_view text, std::size_t at, bool& escaped) {
   ++at;
   for (;;) {
     at = skip_plain(text, at);
@@ -128,6 +128,7 @@ std::size_t check_string(std::string_view text, std::size_t at) {
       return at + 1;
     }
     if (byte == '\\') {
+      escaped = true;
       if (at + 1 >= text.size()) {
         return npos;
       }
@@ -189,7 +190,8 @@ std::size_t check_number(std::string_view text, std::size_t at) {
 
 std::size_t check_scalar(std::string_view text, std::size_t at) {
   if (text[at] == '"') {
-    return check_string(text, at);
+    bool escaped = false;
+    return check_string(text, at, escaped);
   }
   for (const std::string_view word : {"true", "false", "null"}) {
     if (text.substr(at, word.size()) == word) {
@@ -206,10 +208,12 @@ std::size_t skip_space(std::string_view text, std::size_t at) {
   return at;
 }
 
+}  // namespace
+
 // One step of the grammar at a time; which brackets are open is a bit each.
 class Checker {
  public:
-  explicit Checker(std::string_view text) : text_(text) {}
+  Checker(std::string_view text, Index* index) : text_(text), index_(index) {}
 
   bool run() {
     at_ = skip_space(text_, 0);
@@ -226,20 +230,19 @@ class Checker {
   }
 
  private:
-  [[nodiscard]] bool in_object() const { return (objects_ & 1u) != 0; }
+  static constexpr unsigned indexed_depth = 2;
 
-  void close() {
-    objects_ >>= 1;
-    --depth_;
-    ++at_;
-  }
+  [[nodiscard]] bool in_object() const { return (objects_ & 1u) != 0; }
 
   // After a value inside a container, or right after its opening bracket (fresh_).
   bool inside() {
     const char c = text_[at_];
     if (c == (in_object() ? '}' : ']')) {
-      close();
+      objects_ >>= 1;
+      --depth_;
+      ++at_;
       fresh_ = false;
+      value_ended();
       return true;
     }
     if (!fresh_) {
@@ -255,15 +258,23 @@ class Checker {
     if (at_ >= text_.size() || text_[at_] != '"') {
       return false;
     }
-    at_ = check_string(text_, at_);
+    const std::size_t begin = at_ + 1;
+    bool escaped = false;
+    at_ = check_string(text_, at_, escaped);
     if (at_ == npos) {
       return false;
+    }
+    if (index_ != nullptr && depth_ <= indexed_depth) {
+      member(text_.substr(begin, at_ - begin - 1), escaped);
     }
     at_ = skip_space(text_, at_);
     if (at_ >= text_.size() || text_[at_] != ':') {
       return false;
     }
     at_ = skip_space(text_, at_ + 1);
+    if (depth_ <= indexed_depth) {
+      value_begin_[depth_] = at_;
+    }
     return true;
   }
 
@@ -283,15 +294,47 @@ class Checker {
     }
     fresh_ = false;
     at_ = check_scalar(text_, at_);
-    return at_ != npos;
+    if (at_ == npos) {
+      return false;
+    }
+    value_ended();
+    return true;
+  }
+
+  void member(std::string_view name, bool escaped) {
+    open_[depth_] = -1;
+    const int parent = depth_ == 1 ? -1 : open_[1];
+    if (depth_ == indexed_depth && (parent < 0 || (objects_ & 2u) == 0)) {
+      return;  // an object inside an array
+    }
+    if (index_->size_ == Index::capacity) {
+      index_->complete_ = false;
+      return;
+    }
+    open_[depth_] = static_cast<int>(index_->size_);
+    index_->members_[index_->size_++] = {name, View(), escaped, parent};
+  }
+
+  // The value at at_ has just ended inside the container of depth_.
+  void value_ended() {
+    if (index_ != nullptr && depth_ >= 1 && depth_ <= indexed_depth && in_object() && open_[depth_] >= 0) {
+      const std::size_t begin = value_begin_[depth_];
+      index_->members_[static_cast<std::size_t>(open_[depth_])].value =
+          View::exact(text_.substr(begin, at_ - begin));
+    }
   }
 
   std::string_view text_;
+  Index* index_;
   std::size_t at_ = 0;
   std::uint64_t objects_ = 0;  // bit 0: the innermost container is an object
   unsigned depth_ = 0;
   bool fresh_ = false;
+  std::array<int, indexed_depth + 1> open_{-1, -1, -1};  // the member whose value is being read, by depth
+  std::array<std::size_t, indexed_depth + 1> value_begin_{};
 };
+
+namespace {
 
 // Position after the string at `at` in a text that is known to be valid.
 std::size_t pass_string(std::string_view text, std::size_t at) {
@@ -409,13 +452,13 @@ std::string_view string_body(std::string_view quoted) {
   return quoted.size() < 2 ? std::string_view() : quoted.substr(1, quoted.size() - 2);
 }
 
-bool quoted_equals(std::string_view quoted, std::string_view expected) {
-  const std::string_view body = string_body(quoted);
-  if (body.find('\\') == npos) {
-    return body == expected;
+// Whether the string written as `body` between its quotes is `expected`.
+bool body_equals(std::string_view body, std::string_view expected) {
+  if (body == expected && expected.find('\\') == npos) {
+    return true;
   }
   // A character needs at most six bytes when escaped.
-  if (body.size() > 6 * expected.size()) {
+  if (body.size() > 6 * expected.size() || body.find('\\') == npos) {
     return false;
   }
   std::string text;
@@ -426,7 +469,16 @@ bool quoted_equals(std::string_view quoted, std::string_view expected) {
 }  // namespace
 
 bool valid(std::string_view text) {
-  return Checker(text).run();
+  return Checker(text, nullptr).run();
+}
+
+bool valid(std::string_view text, Index& index) {
+  index.clear();
+  return Checker(text, &index).run();
+}
+
+bool Index::Member::key_is(std::string_view name) const {
+  return escaped ? body_equals(key, name) : key == name;
 }
 
 bool valid_utf8(std::string_view text) {
@@ -507,7 +559,7 @@ std::string View::string() const {
 }
 
 bool View::equals(std::string_view expected) const {
-  return is_string() && quoted_equals(text_, expected);
+  return is_string() && body_equals(string_body(text_), expected);
 }
 
 std::optional<std::uint64_t> View::count() const {
@@ -554,7 +606,7 @@ bool View::Walker::next() {
 }
 
 bool View::Walker::key_is(std::string_view name) const {
-  return quoted_equals(key_, name);
+  return body_equals(string_body(key_), name);
 }
 
 std::string View::Walker::key() const {

@@ -8,6 +8,7 @@
 // never reads outside its text. Refuses: depth over 64, invalid UTF-8, raw control characters in strings,
 // anything after the value.
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -20,6 +21,9 @@ inline constexpr unsigned max_depth = 64;
 
 // True when text is exactly one JSON value, white space around it allowed.
 bool valid(std::string_view text);
+class Index;
+// The same, and in the same pass the members of the outermost object and of the objects in it.
+bool valid(std::string_view text, Index& index);
 bool valid_utf8(std::string_view text);
 
 // Appends text as a quoted JSON string; text must be valid UTF-8.
@@ -30,6 +34,13 @@ class View {
   View() = default;
   // `text` must have passed `valid`.
   explicit View(std::string_view text);
+
+  // The same for a text known to be without white space around it.
+  static View exact(std::string_view text) {
+    View view;
+    view.text_ = text;
+    return view;
+  }
 
   [[nodiscard]] std::string_view raw() const { return text_; }
   [[nodiscard]] bool present() const { return !text_.empty(); }
@@ -71,6 +82,33 @@ class View::Walker {
   bool object_ = false;
   std::string_view key_;  // with its quotes
   View value_;
+};
+
+// Members of two levels, in their order. One that does not fit any more makes the index incomplete.
+class Index {
+ public:
+  struct Member {
+    std::string_view key;  // between its quotes, as written
+    View value;
+    bool escaped = false;  // the key has escapes
+    int parent = -1;       // the member of the outermost object that holds this one; -1: it is one of those
+    [[nodiscard]] bool key_is(std::string_view name) const;
+  };
+  static constexpr std::size_t capacity = 48;
+
+  void clear() {
+    size_ = 0;
+    complete_ = true;
+  }
+  [[nodiscard]] bool complete() const { return complete_; }
+  [[nodiscard]] const Member* begin() const { return members_.data(); }
+  [[nodiscard]] const Member* end() const { return members_.data() + size_; }
+
+ private:
+  friend class Checker;
+  std::array<Member, capacity> members_;
+  std::size_t size_ = 0;
+  bool complete_ = true;
 };
 
 }  // namespace hitchrail::codex_cli::json

@@ -295,3 +295,14 @@ TEST_CASE("Interrupt and shutdown are a SIGINT, everything else is impossible") 
         std::vector<std::pair<std::uint64_t, std::uint32_t>>{
             {1, HR_CONTROL_IMPOSSIBLE}, {2, HR_CONTROL_IMPOSSIBLE}, {3, HR_CONTROL_DELIVERED}});
 }
+
+TEST_CASE("A record with more members than can be indexed is mapped by the first ones and kept whole") {
+  std::string members = R"("id":"item_0","type":"agent_message","text":"Hi")";
+  for (int i = 0; i < 100; ++i) {
+    members += ",\"m" + std::to_string(i) + "\":1";
+  }
+  const Event event = map(item("completed", members));
+  CHECK(event.kind == HR_EVENT_MESSAGE_ASSISTANT);
+  CHECK(event.text == "Hi");
+  CHECK(event.raw == item("completed", members));
+}

@@ -199,3 +199,59 @@ TEST_CASE("Mutated records are judged as another parser judges them") {
   }
   CHECK(accepted > 1000);
 }
+
+namespace {
+
+// "parent/key=value" for each member of the index.
+std::vector<std::string> indexed(const std::string& text) {
+  json::Index index;
+  std::vector<std::string> out;
+  REQUIRE(json::valid(text, index));
+  for (const json::Index::Member& member : index) {
+    const std::string parent =
+        member.parent < 0 ? ""
+                          : std::string(index.begin()[static_cast<std::size_t>(member.parent)].key) + "/";
+    out.push_back(parent + std::string(member.key) + "=" + std::string(member.value.raw()));
+  }
+  return out;
+}
+
+}  // namespace
+
+TEST_CASE("The index has the members of two levels, deeper ones only as text") {
+  CHECK(
+      indexed(
+          R"({ "a" : 1 , "b":{"c":{"d":{"e":{"f":[{"g":2}]}}},"h":[{"i":3}] , "k":"}" },"l":[{"m":4},5],"n":{}} )") ==
+      std::vector<std::string>{"a=1", R"(b={"c":{"d":{"e":{"f":[{"g":2}]}}},"h":[{"i":3}] , "k":"}" })",
+                               R"(b/c={"d":{"e":{"f":[{"g":2}]}}})", R"(b/h=[{"i":3}])", R"(b/k="}")",
+                               R"(l=[{"m":4},5])", "n={}"});
+  CHECK(indexed(R"([{"a":1}])").empty());
+  CHECK(indexed("{}").empty());
+  CHECK(indexed("7").empty());
+}
+
+TEST_CASE("The index keeps repeated keys in their order and knows keys with escapes") {
+  json::Index index;
+  REQUIRE(json::valid(R"({"\u0069d":1,"id":2,"i\\d":3})", index));
+  CHECK(indexed(R"({"id":1,"id":2})") == std::vector<std::string>{"id=1", "id=2"});
+  CHECK(index.begin()[0].key_is("id"));
+  CHECK(index.begin()[1].key_is("id"));
+  CHECK_FALSE(index.begin()[2].key_is("id"));
+  CHECK(index.begin()[2].key_is("i\\d"));
+}
+
+TEST_CASE("An index that is full says that it is not complete and forgets nothing it has") {
+  std::string text = "{";
+  for (int i = 0; i < 60; ++i) {
+    text += (i == 0 ? "\"" : ",\"") + std::to_string(i) + "\":{\"x\":" + std::to_string(i) + "}";
+  }
+  json::Index index;
+  REQUIRE(json::valid(text + "}", index));
+  CHECK_FALSE(index.complete());
+  CHECK(index.end() - index.begin() == static_cast<std::ptrdiff_t>(json::Index::capacity));
+  for (const json::Index::Member& member : index) {
+    CHECK(member.value.present());
+  }
+  REQUIRE(json::valid("{}", index));
+  CHECK(index.complete());
+}
