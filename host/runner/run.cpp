@@ -163,6 +163,10 @@ Status live(Frames& frames, const SecretRedactor& redactor, const RunnerConfig& 
 }
 
 Status prepare(Frames& frames, SecretRedactor& redactor, bool& loaded) {
+  // The shim hands every runner the same open file: the one before has read it to its end.
+  if (::lseek(wire::runner_config, 0, SEEK_SET) != 0) {
+    return errno_error("rewind", "runner configuration", errno);
+  }
   HR_TRY(text, read_all(wire::runner_config, max_config));
   ::close(wire::runner_config);
   HR_TRY(config, parse_config(text));
