@@ -207,15 +207,20 @@ class Codex(support.TestCase):
         completion = self.completion()
         self.assertEqual((completion["status"], completion["summary"]), ("success", messages(scenario)[-1]))
 
-    def assert_no_secret(self, server, done):
-        """The key reached the server and nothing else: no file of the state directory has its bytes."""
-        self.assertTrue(all(request["credential"] for request in server.requests()))
+    def kept_files(self):
+        """(path, content) of every file below the state directory."""
         for folder, _, names in os.walk(self.world.state):
             for name in names:
                 path = os.path.join(folder, name)
                 if os.path.isfile(path) and not os.path.islink(path):
                     with open(path, "rb") as file:
-                        self.assertNotIn(KEY.encode(), file.read(), path)
+                        yield path, file.read()
+
+    def assert_no_secret(self, server, done):
+        """The key reached the server and nothing else: no file of the state directory has its bytes."""
+        self.assertTrue(all(request["credential"] for request in server.requests()))
+        for path, data in self.kept_files():
+            self.assertNotIn(KEY.encode(), data, path)
         self.assertNotIn(KEY.encode(), done.out + done.err)
 
 
@@ -312,6 +317,58 @@ class Road(Codex):
         said = server.requests()[0]["body"]["input"]
         self.assertEqual(said[-1]["content"][0]["text"], "-- and now?")
         self.assertIn("Changed one file and added one.", json.dumps(said))
+
+    def test_the_landlock_backend_runs_it_below_an_existing_folder(self):
+        _, done = self.play(COMMAND_AND_PATCH, "--backend", "landlock")
+        self.assert_completed(done, COMMAND_AND_PATCH)
+        with open(os.path.join(self.repo, "src", "new.txt"), encoding="utf-8") as file:
+            self.assertEqual(file.read(), "new\n")
+
+    def test_a_commit_of_the_agent_is_in_the_repository_afterwards(self):
+        scenario = {"responses": [
+            {"output": [{"command": "echo more >> README && git commit -qam 'From inside' && git log --format=%s -n 1"}]},
+            {"delay_ms": 300, "output": [{"message": "Committed."}]}]}
+        before = self.world.git(self.repo, "rev-parse", "HEAD").strip()
+        _, done = self.play(scenario)
+        self.assert_completed(done, scenario)
+        self.assertEqual(self.of_kind("command.completed")[0]["output"], "From inside\n")
+        self.assertEqual(self.world.git(self.repo, "log", "--format=%s %P", "-n", "1").strip(), "From inside " + before)
+        self.assertEqual(self.world.git(self.repo, "status", "--porcelain"), "")
+
+    def test_the_login_file_is_lent_for_the_run_and_nothing_of_it_stays(self):
+        token = "login-token-of-the-test-0123456789"
+        folder = os.path.join(self.world.home, ".codex")
+        os.makedirs(folder)
+        self.world.own(folder)
+        login = json.dumps({"OPENAI_API_KEY": token})
+        self.world.write(os.path.join(folder, "auth.json"), login.encode(), 0o600)
+        scenario = {"responses": [
+            {"output": [{"command": "wc -c < $CODEX_HOME/auth.json"}]},
+            {"delay_ms": 300, "output": [{"message": "Seen."}]}]}
+        _, done = self.play(scenario)
+        self.assert_completed(done, scenario)
+        self.assertEqual(self.of_kind("command.completed")[0]["output"].strip(), str(len(login)))
+        for path, data in self.kept_files():
+            self.assertNotIn(token.encode(), data, path)
+        with open(os.path.join(folder, "auth.json"), encoding="utf-8") as file:
+            self.assertEqual(file.read(), login)
+
+    def test_a_login_that_a_command_prints_is_not_in_the_journal(self):
+        token = "login-token-of-the-test-0123456789"
+        folder = os.path.join(self.world.home, ".codex")
+        os.makedirs(folder)
+        self.world.own(folder)
+        self.world.write(os.path.join(folder, "auth.json"), json.dumps({"OPENAI_API_KEY": token}).encode(), 0o600)
+        scenario = {"responses": [{"output": [{"command": "cat $CODEX_HOME/auth.json"}]},
+                                  {"delay_ms": 300, "output": [{"message": "It is " + token}]}]}
+        _, done = self.play(scenario)
+        self.assertEqual(done.code, 0, done)
+        self.assertIn("OPENAI_API_KEY", self.of_kind("command.completed")[0]["output"])
+        self.assertNotIn(token.encode(), done.out + done.err)
+        # The conversation's home is the harness's own and is kept as it is for a resume.
+        home = os.path.join(self.world.attempt_dir(), "home") + os.sep
+        for path, data in self.kept_files():
+            self.assertTrue(path.startswith(home) or token.encode() not in data, path)
 
     def test_a_killed_runner_changes_nothing_in_the_journal(self):
         steps = [{"output": [{"message": f"Step {i}."}, {"command": f"sleep 0.2; echo {i}"}], "delay_ms": 250}
