@@ -164,7 +164,7 @@ void check_profile(const Ground& ground, const std::string& agent, Level missing
     return;
   }
   checks.push_back({id + ".executable", Level::ok, program.value().executable.path, "", ""});
-  auto planner = start_planner(ground, profile.value());
+  auto planner = spawn_planner(ground, profile.value());
   if (planner.has_error()) {
     checks.push_back(from_error(id + ".adapter", missing, planner.error()));
     return;
@@ -207,8 +207,8 @@ Result<std::vector<Check>> examine(const ExtraDirs& dirs, const std::string& age
   Ground ground;
   HR_TRY(installation, find_installation(dirs));
   ground.installation = std::move(installation);
-  ground.machine = boundary::probe_machine();
-  check_machine(ground.machine, checks);
+  ground.machine_probe = std::async(std::launch::async, boundary::probe_machine).share();
+  check_machine(ground.machine(), checks);
   check_state(checks);
   auto home = store::StateHome::open(store::Access::read);
   if (home.has_value()) {

@@ -16,20 +16,21 @@ Result<Ground> survey(const Request& request, bool may_write) {
   } else if (home.error().code != "state-directory-absent") {
     return std::move(home).error();
   }
-  ground.machine = boundary::probe_machine();
+  ground.machine_probe = std::async(std::launch::async, boundary::probe_machine).share();
   return ground;
 }
 
 Result<Prepared> prepare(const Ground& ground, const Request& request, Timings& timings) {
   HR_CHECK(manifest::check_task_message(request.message));
   HR_TRY(profile, timings.measure("profile", [&] { return stage_profile(ground, request); }));
+  HR_TRY(planner, spawn_planner(ground, profile));
   HR_TRY(program, timings.measure("program", [&] { return stage_program(ground, request, profile); }));
-  HR_TRY(planner, timings.measure("planner", [&] { return start_planner(ground, profile); }));
   HR_TRY(probe, timings.measure("probe", [&] { return stage_probe(ground, profile, program, planner); }));
   HR_TRY(worktree, timings.measure("worktree", [&] { return stage_worktree(ground, request, profile); }));
   HR_TRY(boundary, timings.measure("boundary", [&] {
     return stage_boundary(ground, request, profile, program, worktree);
   }));
+  HR_CHECK(timings.measure("planner", [&] { return planner.ready(); }));
   HR_TRY(task, timings.measure("task", [&] {
     return stage_task(ground, request, profile, probe, worktree, boundary, planner);
   }));

@@ -92,7 +92,7 @@ Result<BoundaryStage> stage_boundary(const Ground& ground, const Request& reques
   HR_CHECK(boundary::add_preset_paths(stage.preset, roots, &stage.absent_paths));
   boundary::Options options;
   options.backend = backend;
-  HR_TRY(compiled, boundary::compile(stage.preset, roots, ground.machine, options));
+  HR_TRY(compiled, boundary::compile(stage.preset, roots, ground.machine(), options));
   stage.compiled = std::move(compiled);
   return stage;
 }

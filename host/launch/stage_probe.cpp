@@ -62,7 +62,7 @@ Result<plugins::ProbeStepResult> run_step(const boundary::Compiled& boundary, co
 
 Result<json::Value> run_probe(const Ground& ground, const ProfileStage& profile, const ProgramStage& program,
                               plugins::Planner& planner) {
-  HR_TRY(boundary, boundary::probe_boundary(program.packages, ground.machine));
+  HR_TRY(boundary, boundary::probe_boundary(program.packages, ground.machine()));
   HR_CHECK(boundary::admit(boundary));
   HR_TRY(reply, planner.probe(request_json(profile, program)));
   std::vector<plugins::ProbeStep> steps = std::move(reply.steps);
@@ -102,9 +102,9 @@ Status check_version(const ProfileStage& profile, const json::Value& manifest) {
 
 }  // namespace
 
-Result<plugins::Planner> start_planner(const Ground& ground, const ProfileStage& profile) {
+Result<plugins::Planner> spawn_planner(const Ground& ground, const ProfileStage& profile) {
   HR_TRY(runner, open_program(ground.installation, "hitchrail-runner"));
-  return plugins::Planner::start(runner.get(), profile.plugin.fd.get());
+  return plugins::Planner::spawn(runner.get(), profile.plugin.fd.get());
 }
 
 Result<ProbeStage> stage_probe(const Ground& ground, const ProfileStage& profile, const ProgramStage& program,
@@ -122,6 +122,7 @@ Result<ProbeStage> stage_probe(const Ground& ground, const ProfileStage& profile
       }
     }
   }
+  HR_CHECK(planner.ready());
   HR_TRY(probed, run_probe(ground, profile, program, planner));
   manifest::RuntimeManifestInput input;
   HR_CHECK(manifest::apply_probe_result(probed, input));

@@ -68,7 +68,7 @@ Result<WorktreeStage> stage_worktree(const Ground& ground, const Request& reques
   WorktreeStage stage;
   HR_TRY(worktree, workspace::open_worktree(request.worktree, options));
   stage.worktree = std::move(worktree);
-  HR_TRY(baseline, workspace::capture_baseline(stage.worktree, workspace::inspector_git(ground.machine)));
+  HR_TRY(baseline, workspace::capture_baseline(stage.worktree, workspace::inspector_git(ground.machine())));
   stage.baseline = std::move(baseline);
   if (!request.resume.empty()) {
     HR_TRY(resumed, find_conversation(ground, request, profile, stage.worktree));

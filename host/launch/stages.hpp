@@ -2,6 +2,7 @@
 // The stages of the road, and what each hands to the next. Internal to launch/ (doctor uses profile, program
 // and probe).
 
+#include <future>
 #include <optional>
 #include <string>
 #include <vector>
@@ -25,7 +26,10 @@ namespace hitchrail::launch {
 // nothing behind.
 struct Ground {
   Installation installation;
-  boundary::Machine machine;
+  // The machine is tried in a child of its own while profile and planner are made ready; machine() waits for
+  // it.
+  std::shared_future<boundary::Machine> machine_probe;
+  [[nodiscard]] const boundary::Machine& machine() const { return machine_probe.get(); }
   std::optional<store::StateHome> home;  // absent in a preview before the first run
   std::string state_path;                // where it is or would be
   bool may_write = false;                // start(), not preview()
@@ -53,7 +57,8 @@ struct ProbeStage {
 };
 Result<ProbeStage> stage_probe(const Ground& ground, const ProfileStage& profile, const ProgramStage& program,
                                plugins::Planner& planner);
-Result<plugins::Planner> start_planner(const Ground& ground, const ProfileStage& profile);
+// Spawned here, ready when probe or task ask for it: loading the adapter goes on beside the other stages.
+Result<plugins::Planner> spawn_planner(const Ground& ground, const ProfileStage& profile);
 
 void add_host_capabilities(manifest::RuntimeManifestInput& input);
 

@@ -90,6 +90,7 @@ struct Planner::State {
   Fd socket;
   PlannerLimits limits;
   AdapterInfo info;
+  bool loaded = false;
   std::vector<std::string> logs;
   std::optional<Error> dead;
   std::uint64_t cpu_begin = 0;
@@ -259,6 +260,12 @@ Planner& Planner::operator=(Planner&&) noexcept = default;
 Planner::~Planner() = default;
 
 Result<Planner> Planner::start(int runner_fd, int adapter_fd, const PlannerLimits& limits) {
+  HR_TRY(planner, spawn(runner_fd, adapter_fd, limits));
+  HR_CHECK(planner.ready());
+  return planner;
+}
+
+Result<Planner> Planner::spawn(int runner_fd, int adapter_fd, const PlannerLimits& limits) {
   std::array<int, 2> pair{};
   if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair.data()) != 0) {
     return errno_error("socketpair", "planning runner", errno);
@@ -283,21 +290,28 @@ Result<Planner> Planner::start(int runner_fd, int adapter_fd, const PlannerLimit
     ::kill(state->pid, SIGKILL);
     return errno_error("pidfd_open", "planning runner", error);
   }
-  theirs.reset();
-  state->begin_clock();
-  auto hello = state->receive("load");
+  return Planner(std::move(state));
+}
+
+Status Planner::ready() {
+  if (state_->loaded) {
+    return {};
+  }
+  state_->begin_clock();
+  auto hello = state_->receive("load");
   if (hello.has_error()) {
     Error error = hello.error();
-    if (!state->dead) {
+    if (!state_->dead) {
       error.detail = error.code + ": " + error.detail;
       error.code = "adapter-load-failed";
     }
     return error;
   }
   const json::Value& adapter = hello.value().get("adapter");
-  state->info = {adapter.get("providerId").as_string(), adapter.get("displayName").as_string(),
-                 adapter.get("version").as_string()};
-  return Planner(std::move(state));
+  state_->info = {adapter.get("providerId").as_string(), adapter.get("displayName").as_string(),
+                  adapter.get("version").as_string()};
+  state_->loaded = true;
+  return {};
 }
 
 const AdapterInfo& Planner::info() const {

@@ -144,6 +144,10 @@ struct PlannerLimits {
 class Planner {
  public:
   // runner_fd: the hitchrail-runner executable; adapter_fd: the sealed memfd. Both stay the caller's.
+  // start = spawn, then ready: a caller with other work to do spawns first and asks whether it is ready
+  // later. The child dies with the *thread* that spawned it (PR_SET_PDEATHSIG).
+  static Result<Planner> spawn(int runner_fd, int adapter_fd, const PlannerLimits& limits = {});
+  Status ready();  // the library is loaded; must have succeeded before any call below
   static Result<Planner> start(int runner_fd, int adapter_fd, const PlannerLimits& limits = {});
   Planner(Planner&&) noexcept;
   Planner& operator=(Planner&&) noexcept;
