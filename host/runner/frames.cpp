@@ -16,24 +16,22 @@ constexpr std::size_t read_size = 64u << 10;
 }  // namespace
 
 Status Frames::fill(bool wait) {
+  char read[read_size];
   for (;;) {
-    const std::size_t used = buffer_.size();
-    buffer_.resize(used + read_size);
-    const ssize_t got = ::recv(socket_, buffer_.data() + used, read_size, wait ? 0 : MSG_DONTWAIT);
-    const int error = errno;
-    buffer_.resize(used + static_cast<std::size_t>(std::max<ssize_t>(got, 0)));
-    if (got < 0 && error == EINTR) {
+    const ssize_t got = ::recv(socket_, read, sizeof(read), wait ? 0 : MSG_DONTWAIT);
+    if (got < 0 && errno == EINTR) {
       continue;
     }
-    if (got < 0 && (error == EAGAIN || error == EWOULDBLOCK)) {
+    if (got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) {
       return {};
     }
-    if (got < 0 && error != ECONNRESET) {
-      return errno_error("receive", "shim", error);
+    if (got < 0 && errno != ECONNRESET) {
+      return errno_error("receive", "shim", errno);
     }
     if (got <= 0) {
       return Error{ErrorClass::environment, "shim-gone", "receive", "shim", "the shim closed its socket", ""};
     }
+    buffer_.append(read, static_cast<std::size_t>(got));
     const std::uint64_t seen = applied_;
     HR_CHECK(split());
     if (!wait || !queue_.empty() || applied_ != seen) {

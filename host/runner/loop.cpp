@@ -1,5 +1,7 @@
 #include "runner/loop.hpp"
 
+#include <malloc.h>
+
 #include <cstring>
 #include <utility>
 
@@ -13,6 +15,8 @@ namespace {
 // A batch ends at the first of these, or when nothing more is waiting: one sync then pays for many records.
 constexpr std::size_t max_batch_records = 4096;
 constexpr std::size_t max_batch_bytes = 2u << 20;
+
+constexpr std::size_t trim_after = 1u << 20;  // bytes mapped since memory was last given back
 
 constexpr std::uint32_t dropped_ordinal =
     0x80000000;  // of the event that counts what a truncated record lost
@@ -100,9 +104,17 @@ Status Loop::reattach() {
 
 Status Loop::run() {
   while (session_state_ != 2) {
-    HR_CHECK(frames_.fill(false));
     if (frames_.empty()) {
+      HR_CHECK(frames_.fill(false));
+    }
+    if (frames_.empty()) {
+      // Nothing waits: what there is becomes durable at once, and memory of a burst goes back before the
+      // sleep.
       HR_CHECK(commit());
+      if (unreturned_bytes_ >= trim_after) {
+        ::malloc_trim(0);
+        unreturned_bytes_ = 0;
+      }
       HR_CHECK(frames_.fill(true));
       continue;
     }
@@ -211,6 +223,7 @@ Status Loop::map(Stream& stream, std::int64_t unix_ms) {
   session_.state.discard_start[index] = stream.framer.discard_start();
   ++batch_records_;
   batch_bytes_ += cause.size;
+  unreturned_bytes_ += cause.size;
   if (batch_records_ >= max_batch_records || batch_bytes_ >= max_batch_bytes || !session_.effects.quiet()) {
     return commit();
   }

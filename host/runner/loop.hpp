@@ -73,6 +73,7 @@ class Loop {
   bool dirty_ = false;
   std::size_t batch_records_ = 0;
   std::size_t batch_bytes_ = 0;
+  std::size_t unreturned_bytes_ = 0;
 };
 
 }  // namespace hitchrail::runner
