@@ -80,7 +80,8 @@ constexpr std::uint32_t answer_timer = 1;
 [[noreturn]] void crash(const std::string& how) {
   if (how == "segv") {
     // Not null: a sanitizer would answer that one by an exit.
-    *reinterpret_cast<volatile int*>(std::uintptr_t{64}) = 1;
+    const volatile std::uintptr_t nowhere = 64;
+    *reinterpret_cast<volatile int*>(nowhere) = 1;
   }
   if (how == "loop") {
     for (;;) {
