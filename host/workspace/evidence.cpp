@@ -44,8 +44,7 @@ class Collector {
     HR_CHECK(read_heads());
     HR_CHECK(worktree_changes());
     if (out_.head_attributable && out_.head.oid != launch_.oid && !out_.head.oid.empty()) {
-      HR_CHECK(committed_changes());
-      HR_CHECK(list_commits());
+      HR_CHECK(attribute_commits());
     }
     for (auto& [path, change] : changes_) {
       if (out_.changed.size() == kMaxChanged) {
@@ -65,8 +64,8 @@ class Collector {
     launch_ = std::move(launch);
     HR_TRY(own, pathfs::open_directory_beneath(attempt_, "git"));
     auto head = read_head(own.get(), own.get(), worktree_.object_format);
-    if (head.has_error()) {
-      return {};  // the run broke its own HEAD: no commit can be attributed, the files still can
+    if (head.has_error() || RunObjects::check_layout(own.get()).has_error()) {
+      return {};  // the run broke its own directory: no commit can be attributed, the files still can
     }
     out_.head = std::move(head).value();
     if (out_.head == launch_) {
@@ -83,7 +82,11 @@ class Collector {
   }
 
   Status worktree_changes() {
-    GitCall call = objects_.call(status_arguments());
+    // HEAD and index of the launch: none of the run's objects is needed.
+    GitCall call = git_call(objects_.base_path(), worktree_.root);
+    call.args = status_arguments();
+    call.readable = worktree_.object_stores;
+    call.readable.push_back(objects_.base_path());
     call.timeout = std::chrono::milliseconds(30'000);
     call.max_output = 64u << 20;
     HR_TRY(output, git_output(git_, call));
@@ -109,6 +112,20 @@ class Collector {
       add(file->path, file->status == "untracked" ? "deleted" : "modified", "", true);
     }
     return {};
+  }
+
+  // Objects that git cannot read are no evidence of a commit.
+  Status attribute_commits() {
+    Status done = list_commits();
+    if (done.has_value()) {
+      done = committed_changes();
+    }
+    if (done.has_error() && is_answer_of_git(done.error())) {
+      out_.head_attributable = false;
+      out_.commits.clear();
+      return {};
+    }
+    return done;
   }
 
   Status committed_changes() {

@@ -73,6 +73,11 @@ Error git_failed(const GitCall& call, const GitOutcome& outcome) {
                "run it by hand in the worktree to see what is wrong with the repository"};
 }
 
+bool is_answer_of_git(const Error& error) {
+  return error.code == "git-timeout" || error.code == "git-output" || error.code == "git-failed" ||
+         error.code == "git-output-invalid" || error.code.starts_with("worktree-");
+}
+
 Result<GitOutcome> run_git(const GitRunner& git, const GitCall& call) {
   HR_TRY(outcome, git(call));
   if (outcome.timed_out) {

@@ -18,6 +18,9 @@ GitCall git_call(const std::string& git_dir, const std::string& worktree);
 Result<GitOutcome> run_git(const GitRunner& git, const GitCall& call);
 // For calls that must exit 0.
 Result<std::string> git_output(const GitRunner& git, const GitCall& call);
+// Did git look at what a run or a repository holds, and refuse it or get stuck over it? Anything else is a
+// failure of ours or of the machine, and can be tried again.
+bool is_answer_of_git(const Error& error);
 Error git_failed(const GitCall& call, const GitOutcome& outcome);
 
 // A path as git reads it in objects/info/alternates and GIT_ALTERNATE_OBJECT_DIRECTORIES.

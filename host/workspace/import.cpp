@@ -25,12 +25,6 @@ constexpr std::size_t kMaxOtherRefs = 64;
 constexpr int kInstallAttempts = 3;
 constexpr std::chrono::milliseconds kLockWait{2'000};
 
-// Did git look at the file and refuse it? Anything else is a failure of ours, and the import can be tried
-// again.
-bool is_answer(const Error& error) {
-  return error.code.starts_with("git-") || error.code.starts_with("worktree-");
-}
-
 // One import. Members are what was found out so far; the order of the steps is the order of run().
 class Import {
  public:
@@ -108,7 +102,7 @@ class Import {
     // The run wrote these: what cannot be read is reported, not an error of ours.
     auto head = read_head(private_.get(), private_.get(), worktree_.object_format);
     auto refs = read_refs(private_.get(), worktree_.object_format);
-    if (head.has_error() || refs.has_error()) {
+    if (head.has_error() || refs.has_error() || RunObjects::check_layout(private_.get()).has_error()) {
       refuse("HEAD", launch_.oid, "", "private-damaged");
       damaged_ = true;
       return {};
@@ -170,7 +164,7 @@ class Import {
     auto run = mine.has_error() ? Result<IndexEntries>(mine.error())
                                 : entries_of(objects_.private_path() + "/index");
     if (run.has_error()) {
-      if (!is_answer(run.error())) {
+      if (!is_answer_of_git(run.error())) {
         return run.error();
       }
       refuse("index", "", "", "index-unreadable");
@@ -215,7 +209,7 @@ class Import {
     HR_CHECK(copy_real_index());
     auto real = entries_of(scratch_path());
     if (real.has_error()) {
-      if (!is_answer(real.error())) {
+      if (!is_answer_of_git(real.error())) {
         return real.error();
       }
       refuse_all("index-unreadable");

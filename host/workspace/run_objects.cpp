@@ -8,6 +8,7 @@
 #include <cerrno>
 
 #include "core/file.hpp"
+#include "workspace/refs.hpp"
 
 namespace hitchrail::workspace {
 namespace {
@@ -56,9 +57,28 @@ GitCall RunObjects::call(std::vector<std::string> args) const {
   return call;
 }
 
+Status RunObjects::check_layout(int private_fd) {
+  for (const char* name : {"objects", "objects/info", "objects/pack"}) {
+    HR_CHECK(check_metadata(private_fd, name, MetadataKind::directory));
+  }
+  HR_CHECK(check_metadata(private_fd, "objects/info/alternates", MetadataKind::file));
+  auto packs = pathfs::open_directory_beneath(private_fd, "objects/pack");
+  if (packs.has_error()) {
+    return packs.error().code == "enoent" ? Status{} : Status(packs.error());
+  }
+  HR_TRY(names, list_directory(packs.value().get()));
+  for (const std::string& name : names) {
+    HR_CHECK(check_metadata(packs.value().get(), name, MetadataKind::file));
+  }
+  return {};
+}
+
 Result<bool> RunObjects::is_ancestor(const std::string& ancestor, const std::string& descendant) const {
-  HR_TRY(outcome, run_git(git_, call({"merge-base", "--is-ancestor", ancestor, descendant})));
-  return outcome.exit_code == 0;
+  auto outcome = run_git(git_, call({"merge-base", "--is-ancestor", ancestor, descendant}));
+  if (outcome.has_error()) {
+    return is_answer_of_git(outcome.error()) ? Result<bool>(false) : Result<bool>(outcome.error());
+  }
+  return outcome.value().exit_code == 0;
 }
 
 Result<bool> RunObjects::complete(const std::string& revisions) const {
@@ -104,7 +124,7 @@ Result<bool> RunObjects::transfer(const std::string& revisions, int attempt_dirf
   read.timeout = kTransferTime;
   auto packed = run_git(git_, read);
   if (packed.has_error()) {
-    return packed.error().code == "git-output" ? Result<bool>(false) : Result<bool>(packed.error());
+    return is_answer_of_git(packed.error()) ? Result<bool>(false) : Result<bool>(packed.error());
   }
   if (packed.value().exit_code != 0) {
     return false;

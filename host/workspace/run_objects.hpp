@@ -23,6 +23,10 @@ class RunObjects {
   // A call that sees the run's objects beside the real ones.
   [[nodiscard]] GitCall call(std::vector<std::string> args) const;
 
+  // A link, FIFO or device in a place where git opens a file of an object directory by name; calls over it
+  // would wait or go astray. Error worktree-metadata-unsafe.
+  static Status check_layout(int private_fd);
+
   // False also when `descendant` is not a commit that can be read.
   Result<bool> is_ancestor(const std::string& ancestor, const std::string& descendant) const;
   // Puts `wants` (commits and blobs) and what they need into the real store, checked by git's fsck rules, and

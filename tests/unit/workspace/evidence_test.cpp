@@ -165,9 +165,12 @@ TEST_CASE("lists are bounded and say so") {
   for (int i = 0; i < 2100; ++i) {
     write(repository.path + "/many/" + std::to_string(i), "x");
   }
+  std::string commits;
   for (int i = 0; i < 260; ++i) {
-    git_in_run(repository, {"commit", "-q", "--allow-empty", "-m", "c"});
+    commits += "commit refs/heads/main\ncommitter Ada <ada@example.org> 1700000000 +0000\ndata 1\nc\n" +
+               std::string(i == 0 ? "from refs/heads/main^0\n" : "") + "\n";
   }
+  git(repository.path, {"--git-dir=" + repository.attempt + "/git", "fast-import", "--quiet"}, commits);
   const Evidence evidence = collected(repository, baseline);
   CHECK(evidence.changed.size() == 2000);
   CHECK(evidence.changed_truncated);

@@ -105,8 +105,11 @@ Scratch::~Scratch() {
   fs::remove_all(path_, ignored);
 }
 
-std::string git(const std::string& directory, const std::vector<std::string>& args) {
-  GitOutcome outcome = run_directly(test_call(args), directory);
+std::string git(const std::string& directory, const std::vector<std::string>& args,
+                const std::string& input) {
+  GitCall call = test_call(args);
+  call.input = input;
+  GitOutcome outcome = run_directly(call, directory);
   if (outcome.exit_code != 0) {
     std::string text;
     for (const std::string& arg : args) {

@@ -24,7 +24,8 @@ class Scratch {
 };
 
 // Runs git with an identity and no configuration of this machine; its stdout, or the test fails.
-std::string git(const std::string& directory, const std::vector<std::string>& args);
+std::string git(const std::string& directory, const std::vector<std::string>& args,
+                const std::string& input = {});
 bool git_ok(const std::string& directory, const std::vector<std::string>& args);
 void write(const std::string& path, const std::string& bytes);
 std::string read(const std::string& path);
