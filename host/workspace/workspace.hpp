@@ -69,7 +69,6 @@ Result<Worktree> open_worktree(const std::string& path, const OpenOptions& optio
 Result<Head> read_head(const Worktree& worktree);
 
 // ---- baseline
-// -----------------------------------------------------------------------------------------------------------------------
 
 struct FileState {
   std::string path;           // any bytes
@@ -104,7 +103,6 @@ Result<Baseline> capture_baseline(const Worktree& worktree, const GitRunner& git
 json::Value baseline_json(const Baseline& baseline);
 
 // ---- the run-private git directory
-// --------------------------------------------------------------------------------------------------
 
 struct PrivateGitOptions {
   std::optional<Head> expected_head;  // of the baseline; worktree-changed when HEAD has moved since
@@ -129,7 +127,6 @@ Result<PrivateGit> prepare_private_git(const Worktree& worktree, int attempt_dir
                                        const PrivateGitOptions& options = {});
 
 // ---- after the run
-// ------------------------------------------------------------------------------------------------------------------
 
 enum class CommitPolicy { forbidden, allowed, required };
 std::string_view to_string(CommitPolicy policy);
