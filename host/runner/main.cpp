@@ -9,15 +9,6 @@
 #include "runner/plan.hpp"
 #include "runner/run.hpp"
 
-#ifdef __SANITIZE_ADDRESS__
-// A confined process cannot look for leaks (that takes a thread and ptrace), and a crash must stay the signal
-// it is: the shim and the host count signals, not exit codes.
-extern "C" const char* __asan_default_options();
-extern "C" const char* __asan_default_options() {
-  return "detect_leaks=0:handle_segv=0:handle_sigbus=0:handle_sigill=0:handle_sigfpe=0:handle_abort=0";
-}
-#endif
-
 int main(int argc, char** argv) {
   const std::string_view mode = argc == 2 ? argv[1] : "";
   if (mode == "--run") {

@@ -182,7 +182,6 @@ void FakeShim::start() {
   if (::write(secrets[1], bytes.data(), bytes.size()) != static_cast<ssize_t>(bytes.size())) {
     throw std::runtime_error("secrets pipe");
   }
-  ::lseek(config_.get(), 0, SEEK_SET);
   std::vector<int> given = {pair[1], state_.get(), dir_.fd(), adapter_.get(), config_.get(), secrets[0]};
   std::vector<Fd> read_only;
   for (const auto& ring : rings_) {
