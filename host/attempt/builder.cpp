@@ -18,6 +18,8 @@
 namespace hitchrail::attempt {
 namespace {
 
+constexpr auto sweep_age = std::chrono::seconds(600);
+
 json::Value header_document(const NewAttempt& attempt) {
   json::Value header = json::Value::object();
   header.set("schemaVersion", "attempt-header/v1");
@@ -79,6 +81,27 @@ Status sync_all(const std::vector<int>& files) {
 
 }  // namespace
 
+// What launchers that were killed left behind. One that is being built holds its lock; one that has not come
+// to its lock yet is young.
+void sweep_unpublished(int attempts_dirfd, std::chrono::seconds age) {
+  const auto names = list_directory(attempts_dirfd);
+  if (names.has_error()) {
+    return;
+  }
+  for (const std::string& name : names.value()) {
+    struct stat info {};
+    if (!name.starts_with(building_prefix) ||
+        ::fstatat(attempts_dirfd, name.c_str(), &info, AT_SYMLINK_NOFOLLOW) != 0 || !S_ISDIR(info.st_mode) ||
+        unix_millis_now() / 1000 - info.st_ctim.tv_sec < age.count()) {
+      continue;
+    }
+    const auto directory = open_at(attempts_dirfd, name, O_RDONLY | O_DIRECTORY);
+    if (directory.has_value() && !lock_is_held(directory.value().get())) {
+      (void)remove_tree_at(attempts_dirfd, name);
+    }
+  }
+}
+
 struct Builder::State {
   Fd attempts, directory;
   std::string id, building;
@@ -139,6 +162,7 @@ Result<Builder> Builder::begin(int state_dirfd, const NewAttempt& attempt) {
     return errno_error("make directory", attempts_folder, errno);
   }
   HR_TRY(attempts, open_at(state_dirfd, attempts_folder, O_RDONLY | O_DIRECTORY));
+  sweep_unpublished(attempts.get(), sweep_age);
   state->attempts = std::move(attempts);
   state->id = attempt.identity.attempt_id;
   const std::string building = building_prefix + state->id;

@@ -134,7 +134,11 @@ Result<Directory> Directory::open(int state_dirfd, const std::string& id) {
                : attempt_error(ErrorClass::refused, "attempt-unsafe", name,
                                "it is a link or not a directory");
   }
-  return adopt(std::move(fd).value());
+  HR_TRY(directory, adopt(std::move(fd).value()));
+  if (directory.id() != name) {
+    return attempt_error(ErrorClass::failed, "attempt-damaged", name, "its header names another attempt");
+  }
+  return directory;
 }
 
 Result<Directory> Directory::adopt(Fd attempt_dirfd) {

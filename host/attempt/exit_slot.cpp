@@ -5,7 +5,9 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <chrono>
 #include <cstring>
+#include <thread>
 
 #include "core/file.hpp"
 #include "shim/slot.hpp"
@@ -40,7 +42,9 @@ Status prepare_exit_slot(int attempt_dirfd) {
   return {};
 }
 
-Result<wire::ExitSlot> read_exit_slot(int attempt_dirfd) {
+namespace {
+
+Result<wire::ExitSlot> read_once(int attempt_dirfd) {
   auto file = open_at(attempt_dirfd, exit_name, O_RDONLY | O_NONBLOCK);
   if (file.has_error()) {
     return file.error().code == "enoent" ? slot_error("exit-slot-absent", "there is none")
@@ -54,6 +58,18 @@ Result<wire::ExitSlot> read_exit_slot(int attempt_dirfd) {
   }
   if (!wire::exit_slot_valid(slot)) {
     return slot_error("exit-slot-damaged", "magic, version or checksum do not fit");
+  }
+  return slot;
+}
+
+}  // namespace
+
+// The supervisor may be writing it in this moment: half of the old and half of the new is no damage.
+Result<wire::ExitSlot> read_exit_slot(int attempt_dirfd) {
+  auto slot = read_once(attempt_dirfd);
+  for (int again = 0; again < 4 && slot.has_error() && slot.error().code == "exit-slot-damaged"; ++again) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(2));
+    slot = read_once(attempt_dirfd);
   }
   return slot;
 }

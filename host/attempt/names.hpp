@@ -1,6 +1,7 @@
 #pragma once
 // Names within an attempt directory, shared by those who build, read, recover and finish it.
 
+#include <chrono>
 #include <cstddef>
 
 #include "core/fd.hpp"
@@ -19,6 +20,8 @@ inline constexpr std::size_t reserve_bytes =
     512u << 10;  // completion, terminal event, a database page, on a full disk
 inline constexpr std::size_t max_document = 8u << 20;
 
+// Removes .new-* that are older than `age` and nobody is building.
+void sweep_unpublished(int attempts_dirfd, std::chrono::seconds age);
 Result<Fd> take_lock(int attempt_dirfd, int wait_ms);
 bool lock_is_held(int attempt_dirfd);
 

@@ -12,6 +12,7 @@
 #include <cstring>
 #include <thread>
 
+#include "attempt/control.hpp"
 #include "attempt/derive.hpp"
 #include "attempt/exit_slot.hpp"
 #include "attempt/identity.hpp"
@@ -173,13 +174,25 @@ Result<Recovery> recover(const Directory& directory, int finish_program) {
   if (before.state != State::needs_recovery) {
     return out;
   }
-  HR_TRY(lock, directory.lock(2000));
+  HR_TRY(lock, directory.lock(10'000));
   HR_TRY(now, derive_status(directory, true));  // somebody may have recovered it while this waited
   if (now.state != State::needs_recovery) {
     out.status = now;
     return out;
   }
   const auto slot = read_exit_slot(directory.fd());
+  if (slot.has_error()) {
+    // Who supervises cannot be read; a supervisor that lives answers.
+    auto control = Control::connect(directory, ControlSocket::supervisor);
+    if (control.has_value() && control.value().status().has_value()) {
+      return Error{ErrorClass::failed,
+                   "recover-supervised",
+                   "recover run",
+                   directory.id(),
+                   "its supervisor lives although the exit record is damaged",
+                   "hitchrail runs stop " + directory.id()};
+    }
+  }
   if (slot.has_value()) {
     HR_CHECK(end_process(init_identity(slot.value())));
     HR_CHECK(end_process(leader_identity(slot.value())));

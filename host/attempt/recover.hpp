@@ -15,7 +15,8 @@ struct Recovery {
   bool acted = false;    // false: live, terminal, or another process is recovering it
   AttemptStatus status;  // afterwards
 };
-// finish_program: descriptor of hitchrail-finish. Errors: attempt-locked, recover-tree-alive, finish-failed.
+// finish_program: descriptor of hitchrail-finish. Errors: attempt-locked, recover-tree-alive,
+// recover-supervised, finish-failed.
 Result<Recovery> recover(const Directory& directory, int finish_program);
 
 // Runs the finisher on an attempt and waits for it. Exit status 0 or error finish-failed.

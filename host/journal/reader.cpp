@@ -8,8 +8,7 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <cstring>
-#include <thread>
+#include <cstdlib>
 
 #include "core/canonical.hpp"
 #include "core/file.hpp"
@@ -21,6 +20,7 @@ namespace hitchrail::journal {
 namespace {
 
 constexpr std::size_t chunk = 256u << 10;
+constexpr off_t tail_window = 64 << 10;  // more than the longest line a writer makes
 
 // Asks which write lock stands in the way of reading [start, start + length): its first byte, or -1.
 std::int64_t write_lock_at(int fd, std::int64_t start, std::int64_t length) {
@@ -42,56 +42,58 @@ struct Reader::State {
   Fd notify;
   Hasher hasher;
   ChainCursor cursor{hasher};
-  std::string buffer;
-  std::size_t begin = 0;     // of the first byte not yet given out
-  std::size_t searched = 0;  // no line feed before this
-  std::uint64_t read_to = 0;
-  std::uint64_t synced_to = 0;  // made durable by this reader, while no writer lived
-  bool held_back = false;       // a commit in flight kept bytes back
+  std::string buffer;             // from the first byte not yet given out
+  std::size_t begin = 0;          // of the next line in it
+  std::size_t want = chunk;       // how much is read at once; grows for a line that is longer
+  std::uint64_t next_offset = 0;  // in the file, of `begin`
+  std::uint64_t synced_to = 0;    // made durable by this reader, while no writer lived
+  bool held_back = false;         // a commit in flight kept bytes back
+  struct stat seen {};            // the file as it was before the last read
 
   Result<std::size_t> fill();
   Status settle(std::uint64_t end);
+  [[nodiscard]] bool changed(const struct stat& now) const {
+    return held_back || now.st_size != seen.st_size || now.st_mtim.tv_sec != seen.st_mtim.tv_sec ||
+           now.st_mtim.tv_nsec != seen.st_mtim.tv_nsec;
+  }
 };
 
-// Reads on, and gives up what is not durable yet: while a writer lives, its locks say so; without one, whole
-// lines may be left of a writer that died before its sync, and this reader makes them durable itself before
-// it shows them. The bytes are read before the locks are asked for: what was read unsynced is still locked
-// then, or has been synced since.
+// Reads from the next line on, never keeping an unterminated one: a writer's successor may cut it and write
+// another in its place. What is not durable yet is given up: while a writer lives, its locks say so; without
+// one, whole lines may be left of a writer that died before its sync, and this reader makes them durable
+// itself before it shows them. The bytes are read before the locks are asked for: what was read unsynced is
+// still locked then, or has been synced since.
 Result<std::size_t> Reader::State::fill() {
-  if (begin > 0) {
-    buffer.erase(0, begin);
-    searched -= begin;
-    begin = 0;
+  buffer.resize(want);
+  begin = 0;
+  if (::fstat(file.get(), &seen) != 0) {
+    return errno_error("stat", file_name, errno);
   }
-  const std::size_t old = buffer.size();
-  buffer.resize(old + chunk);
   ssize_t got = 0;
   do {
-    got = ::pread(file.get(), buffer.data() + old, chunk, static_cast<off_t>(read_to));
+    got = ::pread(file.get(), buffer.data(), want, static_cast<off_t>(next_offset));
   } while (got < 0 && errno == EINTR);
   if (got < 0) {
-    buffer.resize(old);
+    buffer.clear();
     return errno_error("read journal", file_name, errno);
   }
   auto usable = static_cast<std::uint64_t>(got);
   held_back = false;
   if (usable > 0) {
-    const std::int64_t locked =
-        write_lock_at(file.get(), static_cast<std::int64_t>(read_to), static_cast<std::int64_t>(usable));
+    const auto start = static_cast<std::int64_t>(next_offset);
+    const std::int64_t locked = write_lock_at(file.get(), start, static_cast<std::int64_t>(usable));
     if (locked >= 0) {
       held_back = true;
-      usable = std::min(usable, static_cast<std::uint64_t>(
-                                    std::max<std::int64_t>(locked - static_cast<std::int64_t>(read_to), 0)));
+      usable = std::min(usable, static_cast<std::uint64_t>(std::max<std::int64_t>(locked - start, 0)));
     } else if (write_lock_at(file.get(), alive_byte, 1) < 0) {
-      const Status settled = settle(read_to + usable);
+      const Status settled = settle(next_offset + usable);
       if (settled.has_error()) {
-        buffer.resize(old);
+        buffer.clear();
         return settled.error();
       }
     }
   }
-  buffer.resize(old + usable);
-  read_to += usable;
+  buffer.resize(usable);
   return static_cast<std::size_t>(usable);
 }
 
@@ -124,18 +126,18 @@ Result<Reader> Reader::open(int attempt_dirfd) {
 
 Result<std::optional<Line>> Reader::next() {
   State& s = *state_;
-  for (;;) {
-    const void* found = s.buffer.size() > s.searched
-                            ? std::memchr(s.buffer.data() + s.searched, '\n', s.buffer.size() - s.searched)
-                            : nullptr;
-    if (found != nullptr) {
-      const auto end = static_cast<std::size_t>(static_cast<const char*>(found) - s.buffer.data());
-      const std::string_view text(s.buffer.data() + s.begin, end - s.begin);
+  for (bool filled = false;;) {
+    const std::string_view rest = std::string_view(s.buffer).substr(s.begin);
+    const std::size_t end = rest.find('\n');
+    if (end != std::string_view::npos) {
+      const std::string_view text = rest.substr(0, end);
       Line line;
       line.offset = s.cursor.offset();
       LineView view;
       HR_CHECK(s.cursor.accept(text, view));
-      s.begin = s.searched = end + 1;
+      s.begin += end + 1;
+      s.next_offset += end + 1;
+      s.want = chunk;
       line.sequence = view.sequence;
       line.kind = view.kind;
       line.text = text;
@@ -143,15 +145,19 @@ Result<std::optional<Line>> Reader::next() {
       line.hash = text.substr(text.size() - 73, 71);
       return std::optional<Line>(line);
     }
-    s.searched = s.buffer.size();
-    if (s.buffer.size() - s.begin > max_line) {
-      return damaged(s.cursor.header_seen() ? s.cursor.sequence() + 1 : 0, s.cursor.offset(),
-                     "it has no end");
+    if (filled) {
+      if (s.buffer.size() < s.want) {
+        return std::optional<Line>();
+      }
+      if (s.want > max_line) {
+        return damaged(s.cursor.header_seen() ? s.cursor.sequence() + 1 : 0, s.cursor.offset(),
+                       "it has no end");
+      }
+      s.want *= 2;
     }
     HR_TRY(got, s.fill());
-    if (got == 0) {
-      return std::optional<Line>();
-    }
+    (void)got;
+    filled = true;
   }
 }
 
@@ -176,9 +182,9 @@ Result<bool> Reader::wait(std::chrono::milliseconds limit) {
     if (::fstat(s.file.get(), &info) != 0) {
       return errno_error("stat", file_name, errno);
     }
-    const bool more = static_cast<std::uint64_t>(info.st_size) > s.read_to;
-    const auto read_to = static_cast<std::int64_t>(s.read_to);
-    const bool in_flight = more && write_lock_at(s.file.get(), read_to, 1) >= 0;
+    const bool more = s.changed(info);
+    const bool in_flight =
+        more && write_lock_at(s.file.get(), static_cast<std::int64_t>(s.next_offset), 1) >= 0;
     if (more && !in_flight) {
       return true;
     }
@@ -236,7 +242,7 @@ Result<Tail> read_tail(int attempt_dirfd) {
   if (::fstat(file.get(), &info) != 0) {
     return errno_error("stat", file_name, errno);
   }
-  const off_t start = std::max<off_t>(0, info.st_size - static_cast<off_t>(max_line));
+  const off_t start = std::max<off_t>(0, info.st_size - 2 * tail_window);
   std::string bytes(static_cast<std::size_t>(info.st_size - start), '\0');
   const ssize_t got = ::pread(file.get(), bytes.data(), bytes.size(), start);
   if (got < 0) {

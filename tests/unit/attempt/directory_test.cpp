@@ -54,6 +54,24 @@ TEST_CASE("a builder that is given up leaves nothing, one that is killed leaves 
   CHECK(must(attempt::lease_holder(state.fd(), id)) == attempt::LeaseHolder::gone);
 }
 
+TEST_CASE("what a killed launcher left is swept by a later one, what is being built is not") {
+  TempDir state;
+  const pid_t child = ::fork();
+  if (child == 0) {
+    auto builder = Builder::begin(state.fd(), new_attempt("attempt_killed"));
+    ::_exit(builder.has_value() ? 7 : 8);
+  }
+  ::waitpid(child, nullptr, 0);
+  const Fd attempts = must(open_at(state.fd(), "attempts", O_RDONLY | O_DIRECTORY));
+  { auto young = must(Builder::begin(state.fd(), new_attempt("attempt_other1"))); }
+  CHECK(must(list_directory(attempts.get())) == std::vector<std::string>{".new-attempt_killed"});
+  attempt::sweep_unpublished(attempts.get(), std::chrono::seconds(0));
+  CHECK(must(list_directory(attempts.get())).empty());
+  auto living = must(Builder::begin(state.fd(), new_attempt("attempt_living")));
+  attempt::sweep_unpublished(attempts.get(), std::chrono::seconds(0));
+  CHECK(must(list_directory(attempts.get())) == std::vector<std::string>{".new-attempt_living"});
+}
+
 TEST_CASE("a lease's holder is live while its directory is being built and once it is started") {
   TempDir state;
   const std::string id = "attempt_abcdefgh";

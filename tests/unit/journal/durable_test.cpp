@@ -174,6 +174,41 @@ TEST_CASE("a reader follows a growing journal in pieces of any size and wakes by
   }
 }
 
+TEST_CASE("a reader that has seen a torn tail goes on with what a successor wrote in its place") {
+  TempDir at;
+  std::size_t kept = 0;
+  {
+    auto writer = new_journal(at);
+    add(writer, record_event(0, "1"));
+    kept = must(writer.commit()).size;
+    add(writer, record_event(1, "\"the line that will be torn, longer than its successor\""));
+    must(writer.commit());
+  }
+  REQUIRE(::truncate(journal_path(at).c_str(), static_cast<off_t>(kept + 700)) == 0);
+  auto reader = must(Reader::open(at.fd()));
+  while (must(reader.next())) {
+  }
+  auto writer = must(Writer::open(at.fd()));
+  add(writer, record_event(1, "2"));
+  must(writer.commit());
+  CHECK(must(reader.wait(std::chrono::milliseconds(2000))));
+  const auto line = must(reader.next());
+  REQUIRE(line);
+  CHECK(line->payload == "{\"raw\":2}");
+}
+
+TEST_CASE("a line longer than what is read at once is read whole, one without end is damage") {
+  TempDir at;
+  json::Value header;
+  header.set("long", std::string(400'000, 'h'));
+  { must(Writer::create(at.fd(), some_identity(), header)); }
+  auto reader = must(Reader::open(at.fd()));
+  CHECK(must(reader.next())->text.size() > 400'000);
+  spit(journal_path(at), std::string(3u << 20, 'x'));
+  auto endless = must(Reader::open(at.fd()));
+  CHECK(code_of(endless.next()) == "journal-damaged");
+}
+
 TEST_CASE("waiting ends when the journal grows and when the time is up") {
   TempDir at;
   auto writer = new_journal(at);
