@@ -122,7 +122,8 @@ Status Loop::run() {
     if (Status status = handle(message); status.has_error()) {
       // What precedes the failed input is evidence; the adapter's state is not, so nothing is published.
       const auto kept = writer_.commit();
-      return kept.has_error() ? kept.error() : status.error();
+      // A writer that failed a moment ago can only say that it is dead: why is what the shim must hear.
+      return kept.has_error() && kept.error().code != "journal-writer-dead" ? kept.error() : status.error();
     }
   }
   HR_CHECK(commit());

@@ -184,6 +184,9 @@ void start_runner() {
   // A small buffer: while the runner is busy, arrivals are joined instead of waking it for each.
   const int small = 4096;
   setsockopt(ends[0], SOL_SOCKET, SO_SNDBUF, &small, sizeof small);
+  // Successors share these open files: each begins to read at the beginning.
+  lseek(shim_config, 0, SEEK_SET);
+  lseek(shim_adapter, 0, SEEK_SET);
   g.state->restarts = g.restarts;
   g.state->current.count = 0;
   FdMap map[6 + max_streams] = {{ends[1], runner_socket},       {g.state_fd, runner_state},

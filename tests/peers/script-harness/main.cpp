@@ -304,9 +304,11 @@ void write_file(char* rest, int flags) {
 
 void expect(const char* wanted) {
   static char line[65536];
-  if (!read_line(line, sizeof line)) {
-    _exit(98);
-  }
+  do {  // the adapter may have ended the prompt once more
+    if (!read_line(line, sizeof line)) {
+      _exit(98);
+    }
+  } while (line[0] == 0 || strcmp(line, "end") == 0);
   if (strcmp(line, wanted) != 0) {
     put(2, "unexpected: ");
     put(2, line);

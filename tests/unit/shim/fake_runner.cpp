@@ -243,7 +243,7 @@ void commit() {
 void open_all() {
   area = mmap(nullptr, wire::state_size, PROT_READ | PROT_WRITE, MAP_SHARED, wire::runner_state, 0);
   char text[4096] = {};
-  if (area == MAP_FAILED || pread(wire::runner_config, text, sizeof text - 1, 0) < 0) {
+  if (area == MAP_FAILED || read(wire::runner_config, text, sizeof text - 1) <= 0) {
     std::exit(11);
   }
   config = text;
