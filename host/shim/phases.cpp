@@ -216,7 +216,7 @@ void start_finisher() {
 void finisher_died(int status) {
   g.finish_pid = 0;
   if (WIFSIGNALED(status) && g.finish_starts <= finish_limit) {
-    g.finish_due = monotonic_ms() + (50ll << g.finish_starts);
+    g.finish_due = monotonic_ms() + (10ll << g.finish_starts);
     return;
   }
   raise_event(event_finish_exited);

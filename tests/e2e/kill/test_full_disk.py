@@ -98,14 +98,13 @@ class FullDisk(support.TestCase):
         script = "message begin\ndone success all done\nexit 0\nend\n"
         whole, code, out = self.place.baseline(script)
         run = self.place.start(script)
-        slot = self.place.running()
+        slot = self.place.running(leader=False)
         support.wait_until(lambda: self.place.slot().state >= 3, 20, 0.0005)
         self.fill()
-        try:
-            run.communicate(timeout=60)
-        finally:
-            self.free()
-        support.wait_until(lambda: not killing.alive(slot.shim), 80)
+        time.sleep(2)
+        self.free()
+        run.communicate(timeout=60)
+        support.wait_until(lambda: not killing.alive(slot.shim), 30)
         self.place.recover()
         self.same(whole)
 
