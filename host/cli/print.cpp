@@ -37,9 +37,28 @@ void out_json(const json::Value& value) {
   out("\n");
 }
 
+namespace {
+const char* kind_name(ErrorClass kind) {
+  switch (kind) {
+    case ErrorClass::failed:
+      return "failed";
+    case ErrorClass::usage:
+      return "usage";
+    case ErrorClass::refused:
+      return "refused";
+    case ErrorClass::environment:
+      return "environment";
+    case ErrorClass::internal:
+      break;
+  }
+  return "internal";
+}
+}  // namespace
+
 json::Value error_json(const Error& error) {
   json::Value inner = json::Value::object();
   inner.set("code", error.code);
+  inner.set("kind", kind_name(error.kind));
   inner.set("operation", error.operation);
   inner.set("object", error.object);
   inner.set("detail", error.detail);
