@@ -164,7 +164,10 @@ Result<std::string> flat_plan(const Compiled& compiled, const RunDirectories& ru
   plan.header.program = plan.string(command.executable.path);
   plan.argv = command.argv;
   for (const auto& [name, value] : command.env) {
-    plan.env.push_back(name + "=" + value);
+    std::string variable = name;
+    variable += '=';
+    variable += value;
+    plan.env.push_back(std::move(variable));
   }
   plan.secret_env = command.secret_env;
   std::string bytes = plan.bytes();

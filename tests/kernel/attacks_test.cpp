@@ -14,6 +14,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <string_view>
 
 #include "core/ids.hpp"
 #include "init/plan.hpp"
@@ -203,7 +204,12 @@ std::string layers_alone(const Attack& attack) {
 }  // namespace
 
 TEST_CASE("every attack works without a boundary, and each backend gives it its exact answer") {
-  REQUIRE(World::machine().landlock_abi >= 6);  // the table is of this ABI and newer
+  // The whole table is of ABI 6 and newer. Before, Landlock has no scopes, and only what native holds without
+  // them is judged.
+  const bool whole = World::machine().landlock_abi >= 6;
+  if (!whole) {
+    WARN("this kernel's Landlock is older than ABI 6: only the native column is judged");
+  }
   const bool root = geteuid() == 0;
   for (unsigned i = 0; i < attack_count; ++i) {
     const Attack& attack = attacks[i];
@@ -216,6 +222,11 @@ TEST_CASE("every attack works without a boundary, and each backend gives it its 
       CHECK(control != "through");  // else the row would claim too little
     }
     const std::string native = run_inside(attack, Backend::native, Layers::all);
+    if (!whole) {
+      const std::string_view name = attack.name;
+      CHECK((native == expected.native || name == "signal_parent" || name == "abstract_socket"));
+      continue;
+    }
     const std::string landlock = run_inside(attack, Backend::landlock, Layers::all);
     const std::string alone = layers_alone(attack);
     std::printf("%-28s %-22s %-22s %-22s %s\n", attack.name, control.c_str(), native.c_str(),

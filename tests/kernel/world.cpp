@@ -140,6 +140,20 @@ bool becomes(const std::string& token, int count) {
   return false;
 }
 
+bool World::has_landlock() {
+  return machine().landlock_abi >= 3;
+}
+
+std::vector<boundary::Backend> World::backends() {
+  std::vector<boundary::Backend> backends{boundary::Backend::native};
+  if (has_landlock()) {
+    backends.push_back(boundary::Backend::landlock);
+  } else {
+    WARN("this kernel's Landlock is older than ABI 3: the landlock backend is not tested");
+  }
+  return backends;
+}
+
 const boundary::Machine& World::machine() {
   static const boundary::Machine machine = boundary::probe_machine();
   return machine;

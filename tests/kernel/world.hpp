@@ -32,6 +32,8 @@ class World {
   [[nodiscard]] int attempt() const { return attempt_.get(); }
 
   static const boundary::Machine& machine();  // probed once a process
+  static bool has_landlock();                 // ABI 3: the landlock backend is to be had
+  static std::vector<boundary::Backend> backends();
 
   // Compiled with placeholders made; what goes wrong fails the test.
   [[nodiscard]] boundary::Compiled compiled(boundary::Backend backend) const;

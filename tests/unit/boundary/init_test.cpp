@@ -139,7 +139,7 @@ long private_kib(long pid) {
 }  // namespace
 
 TEST_CASE("init says started with two pidfds, execed, and the raw status; it lives on until it is killed") {
-  for (const Backend backend : {Backend::native, Backend::landlock}) {
+  for (const Backend backend : World::backends()) {
     const World world;
     const Fd plan = plan_of(world, backend, "sleep 0.3; exit 5");
     Init init(plan.get(), "");
@@ -186,7 +186,7 @@ TEST_CASE("init is the caller's own child, as pid 1 too") {
 }
 
 TEST_CASE("secret values reach the environment by name, and only those the plan names") {
-  for (const Backend backend : {Backend::native, Backend::landlock}) {
+  for (const Backend backend : World::backends()) {
     const World world;
     const Fd plan = plan_of(world, backend, "echo \"$KEY|$OTHER\" > src/seen", {"KEY"});
     Init init(plan.get(), secret("OTHER", "no") + secret("KEY", "s3cret") + secret("LAST", ""));
@@ -225,7 +225,7 @@ TEST_CASE("a plan that could still be changed, or is damaged, is refused before 
 }
 
 TEST_CASE("a launcher that dies takes init and everything below it along, in both backends") {
-  for (const Backend backend : {Backend::native, Backend::landlock}) {
+  for (const Backend backend : World::backends()) {
     const World world;
     const std::string token = "34" + std::to_string(getpid()) + (backend == Backend::native ? "1" : "2");
     const pid_t launcher = fork();

@@ -33,7 +33,7 @@ std::string value_of(const std::string& status, const std::string& key) {
 }  // namespace
 
 TEST_CASE("exit codes, signals and both streams come back as they are") {
-  for (const Backend backend : {Backend::native, Backend::landlock}) {
+  for (const Backend backend : World::backends()) {
     const World world;
     RunOutput output = world.run_shell(backend, "echo out; echo err >&2; exit 7");
     CHECK(output.end == End::exited);
@@ -75,7 +75,7 @@ TEST_CASE("no capability, no new privileges, a filter, default signals, no termi
   sigset_t old;
   sigfillset(&all);
   sigprocmask(SIG_BLOCK, &all, &old);
-  for (const Backend backend : {Backend::native, Backend::landlock}) {
+  for (const Backend backend : World::backends()) {
     const World world;
     const RunOutput output = world.run_shell(
         backend, "cat /proc/self/status; echo; cut -d' ' -f6,7 /proc/$$/stat; echo pid $$; exit 3");
@@ -99,7 +99,7 @@ TEST_CASE("no capability, no new privileges, a filter, default signals, no termi
 }
 
 TEST_CASE("the environment is exactly what the command says") {
-  for (const Backend backend : {Backend::native, Backend::landlock}) {
+  for (const Backend backend : World::backends()) {
     const World world;
     const Compiled compiled = world.compiled(backend);
     Command command = world.shell(compiled, "");
@@ -119,7 +119,9 @@ TEST_CASE("no descriptor above the three streams is open inside, and init's comm
   const RunOutput output =
       world.run_shell(Backend::native, "ls /proc/self/fd; tr '\\0' ' ' < /proc/1/cmdline");
   CHECK(output.out == "0\n1\n2\n3\nhitchrail-init ");  // 3 is ls's own
-  CHECK(world.run_shell(Backend::landlock, "ls /proc/self/fd").out == "0\n1\n2\n3\n");
+  if (World::has_landlock()) {
+    CHECK(world.run_shell(Backend::landlock, "ls /proc/self/fd").out == "0\n1\n2\n3\n");
+  }
   close(leaked);
 }
 
@@ -137,7 +139,7 @@ TEST_CASE("input arrives whole, and a program that does not read it is no error"
 }
 
 TEST_CASE("too much output ends the program, too much on stderr is cut") {
-  for (const Backend backend : {Backend::native, Backend::landlock}) {
+  for (const Backend backend : World::backends()) {
     const World world;
     RunOutput output =
         world.run_shell(backend, "yes", {.max_stdout = 1000, .max_stderr = 100, .wall_ms = 20'000});
@@ -154,7 +156,7 @@ TEST_CASE("too much output ends the program, too much on stderr is cut") {
 }
 
 TEST_CASE("when time is up everything is gone: also what called setsid, forked twice, or ignores signals") {
-  for (const Backend backend : {Backend::native, Backend::landlock}) {
+  for (const Backend backend : World::backends()) {
     const World world;
     const std::string token = "31" + std::to_string(getpid()) + (backend == Backend::native ? "1" : "2");
     const std::string script = "trap '' TERM HUP INT; (setsid sh -c 'trap \"\" TERM; sleep " + token +
@@ -169,7 +171,7 @@ TEST_CASE("when time is up everything is gone: also what called setsid, forked t
 }
 
 TEST_CASE("when the program ends what it left behind ends too") {
-  for (const Backend backend : {Backend::native, Backend::landlock}) {
+  for (const Backend backend : World::backends()) {
     const World world;
     const std::string token = "32" + std::to_string(getpid()) + (backend == Backend::native ? "1" : "2");
     const RunOutput output =
@@ -219,7 +221,7 @@ TEST_CASE("a program of the worktree runs, and a script is started by its name")
 }
 
 TEST_CASE("a program that changed since it was looked at is not started") {
-  for (const Backend backend : {Backend::native, Backend::landlock}) {
+  for (const Backend backend : World::backends()) {
     const World world;
     fs::copy_file(resolve_trusted("/bin/true").value().path, world.path("tree/src/prog"));
     const Compiled compiled = world.compiled(backend);
@@ -240,7 +242,7 @@ TEST_CASE("a program that changed since it was looked at is not started") {
 TEST_CASE(
     "a root that became another directory or a link since it was judged is refused, and nothing is made "
     "there") {
-  for (const Backend backend : {Backend::native, Backend::landlock}) {
+  for (const Backend backend : World::backends()) {
     const World world;
     const Compiled compiled = world.compiled(backend);
     fs::rename(world.path("tree"), world.path("tree-old"));
@@ -282,7 +284,7 @@ TEST_CASE("a link planted on the way to a mount point never leads outside") {
 
 TEST_CASE("a probe has an empty home that is gone afterwards, no network and no socket but socketpair") {
   const World world;
-  for (const Backend backend : {Backend::native, Backend::landlock}) {
+  for (const Backend backend : World::backends()) {
     auto compiled = probe_boundary({}, World::machine(), {.backend = backend});
     REQUIRE(compiled.has_value());
     REQUIRE(admit(compiled.value()).has_value());
@@ -380,4 +382,25 @@ TEST_CASE("with no descriptors left the error says so, and nothing is started") 
   CHECK(output.error().code == "emfile");
   CHECK_FALSE(fs::exists(world.path("tree/src/started")));
   REQUIRE(remove_placeholders(world.attempt()).has_value());
+}
+
+TEST_CASE("the native backend is the same on kernels with an older Landlock, or none") {
+  for (int abi = 0; abi <= World::machine().landlock_abi; ++abi) {
+    const World world;
+    Machine machine = World::machine();
+    machine.landlock_abi = abi;
+    auto compiled = compile(world.preset(), world.roots(), machine, {.backend = Backend::native});
+    REQUIRE(compiled.has_value());
+    REQUIRE(make_placeholders(compiled.value(), world.attempt()).has_value());
+    auto output = run(compiled.value(),
+                      world.shell(compiled.value(),
+                                  "echo x > src/made; mkdir new; mv src/made new/made; cat new/made; cat " +
+                                      world.outside() + "/secret; echo x > .git/HEAD; echo x > /usr/x"),
+                      {}, {}, world.run());
+    INFO(abi);
+    REQUIRE(output.has_value());
+    CHECK(output.value().out == "x\n");
+    CHECK(world.read(world.path("tree/.git/HEAD")) == "ref: refs/heads/main\n");
+    REQUIRE(remove_placeholders(world.attempt()).has_value());
+  }
 }
