@@ -211,12 +211,13 @@ void start_finisher() {
   }
 }
 
-// A finisher that was killed is started again; one that says no will say it again: any later host completes
-// it.
+// A finisher that was killed, or that could not finish (a full disk), is started again a few times: it is
+// idempotent. After that any later host completes the run.
 void finisher_died(int status) {
   g.finish_pid = 0;
-  if (WIFSIGNALED(status) && g.finish_starts <= finish_limit) {
-    g.finish_due = monotonic_ms() + (10ll << g.finish_starts);
+  const bool finished = WIFEXITED(status) && WEXITSTATUS(status) == 0;
+  if (!finished && g.finish_starts <= finish_limit) {
+    g.finish_due = monotonic_ms() + ((WIFSIGNALED(status) ? 10ll : 500ll) << g.finish_starts);
     return;
   }
   raise_event(event_finish_exited);

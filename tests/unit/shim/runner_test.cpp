@@ -153,3 +153,17 @@ TEST_CASE("a finisher killed twice is started again") {
   REQUIRE(run.exists("finished-3"));
   REQUIRE_FALSE(run.exists("finished-4"));
 }
+
+TEST_CASE("a finisher that could not finish is started again, and not for ever") {
+  Run once({.script = "sleep 300\nexit 0"});
+  write_path(once.dir + "/finish-fails", "1");
+  REQUIRE(once.wait());
+  REQUIRE(once.exists("finished-2"));
+  REQUIRE_FALSE(once.exists("finished-3"));
+  Run always({.script = "sleep 300\nexit 0"});
+  write_path(always.dir + "/finish-fails", "9");
+  REQUIRE(always.wait());
+  REQUIRE(always.exists("finished-4"));
+  REQUIRE_FALSE(always.exists("finished-5"));
+  REQUIRE(always.slot().state == wire::exit_ended);
+}
