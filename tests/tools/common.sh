@@ -146,14 +146,14 @@ build_jobs() {
   [ "$processors" -le "$memory" ] && echo "$processors" || echo "$memory"
 }
 
-# build PRESET [TARGET…] with the CMake arguments in CMAKE_ARGUMENTS.
+# build PRESET [TARGET…] with the CMake arguments in CMAKE_ARGUMENTS, for at most STEP_LIMIT seconds (0 or unset: any).
 build() {
   local preset=$1
   shift
   # shellcheck disable=SC2086
   with_progress "configure $preset" "$LOGS/configure-$preset.log" true cmake --preset "$preset" ${CMAKE_ARGUMENTS:-} &&
     with_progress "build $preset" "$LOGS/build-$preset.log" ninja_progress \
-      ninja -C "build/$preset" -j "$(build_jobs)" "$@"
+      timeout "${STEP_LIMIT:-0}" ninja -C "build/$preset" -j "$(build_jobs)" "$@"
 }
 
 # ---- Codex -----------------------------------------------------------------------------------------------------------
