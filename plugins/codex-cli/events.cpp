@@ -29,6 +29,12 @@ constexpr std::array mcp_members{Member{"server", "server"},       Member{"tool"
                                  Member{"error", "error"},         Member{"status", "status", Use::status}};
 constexpr std::array search_members{Member{"query", "query"}, Member{"action", "action"}};
 constexpr std::array todo_members{Member{"items", "items"}};
+constexpr std::array collab_members{Member{"tool", "tool"},
+                                    Member{"prompt", "prompt"},
+                                    Member{"sender_thread_id", "senderThreadId"},
+                                    Member{"receiver_thread_ids", "receiverThreadIds"},
+                                    Member{"agents_states", "agentsStates"},
+                                    Member{"status", "status", Use::status}};
 
 struct ItemRule {
   std::string_view name;
@@ -51,7 +57,8 @@ constexpr std::array rules{
              search_members},
     ItemRule{"todo_list", ItemType::todo, HR_EVENT_PROGRESS, HR_EVENT_PROGRESS, todo_members},
     ItemRule{"error", ItemType::error, HR_EVENT_RUN_ERROR, HR_EVENT_RUN_ERROR, error_members},
-    ItemRule{"collab_tool_call", ItemType::collab, HR_EVENT_TOOL_STARTED, HR_EVENT_TOOL_COMPLETED, {}},
+    ItemRule{"collab_tool_call", ItemType::collab, HR_EVENT_TOOL_STARTED, HR_EVENT_TOOL_COMPLETED,
+             collab_members},
 };
 
 const ItemRule* rule_of(ItemType type) {
@@ -129,6 +136,8 @@ std::string item_summary(ItemType type, const Values& values) {
       return change_summary(values[0]);
     case ItemType::mcp_tool:
       return cut(values[0].string() + "." + values[1].string(), summary_limit);
+    case ItemType::collab:
+      return cut(values[0].string() + ": " + values[1].string(), summary_limit);
     case ItemType::web_search:
       return cut("web search: " + values[0].string(), summary_limit);
     default:

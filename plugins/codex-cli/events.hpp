@@ -5,22 +5,28 @@
 // unknown type or a line that is not JSON is kept by referring to the raw record; nothing is copied that the
 // host can copy from the record; the values of nested members stay the provider's text. Refuses nothing.
 //
-//   record                              kind                          payload besides providerType
-//   thread.started                      conversation.started/resumed  conversationId
-//   turn.started                        progress                      -
-//   turn.completed                      progress                      usage as the provider wrote it
-//   turn.failed                         run.error                     text, terminal true
-//   error                               run.error                     text, terminal false, retry {attempt,
-//   of} item agent_message completed        message.assistant             text item reasoning completed
-//   reasoning.delta               text item command_execution              command.started, .completed
-//   command, output, exitCode, status item file_change completed          file.changed changes, status
-//   (started: progress) item mcp_tool_call                  tool.started, .completed      server, tool,
-//   arguments, result, error, status item web_search                     tool.started, .completed      tool,
-//   searchId, query, action item collab_tool_call               tool.started, .completed      raw item
-//   todo_list                      progress                      items item error run.error text, terminal
-//   false, severity warning item of another type                codex-cli.item.TYPE           raw another
-//   type                        codex-cli.TYPE                raw an object without a type provider.unknown
-//   raw any other line                      stream.stdout                 raw
+// clang-format off
+//   record                           kind                          payload besides providerType
+//   thread.started                   conversation.started/resumed  conversationId
+//   turn.started                     progress                      -
+//   turn.completed                   progress                      raw
+//   turn.failed                      run.error                     text, terminal true
+//   error                            run.error                     text, terminal false, retry {attempt, of}
+//   item agent_message completed     message.assistant             text
+//   item reasoning completed         reasoning.delta               text
+//   item command_execution           command.started, .completed   command, output, exitCode, status
+//   item file_change completed       file.changed                  changes, status (started: progress)
+//   item mcp_tool_call               tool.started, .completed      server, tool, arguments, result, error, status
+//   item web_search                  tool.started, .completed      tool, searchId, query, action
+//   item collab_tool_call            tool.started, .completed      tool, prompt, senderThreadId, receiverThreadIds,
+//                                                                  agentsStates, status
+//   item todo_list                   progress                      items
+//   item error                       run.error                     text, terminal false, severity warning
+//   item of another type             codex-cli.item.TYPE           raw
+//   another type                     codex-cli.TYPE                raw
+//   an object without a type         provider.unknown              raw
+//   any other line                   stream.stdout                 raw
+// clang-format on
 
 #include <cstdint>
 #include <optional>

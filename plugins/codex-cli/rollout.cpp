@@ -62,7 +62,10 @@ void read_session_line(SessionFile& file, std::string_view line, std::string_vie
   }
   file.read = true;
   if (type.equals("session_meta")) {
-    file.foreign = file.foreign || !payload.get("id").equals(thread);
+    const Owner owner = payload.get("id").equals(thread)           ? Owner::thread
+                        : payload.get("session_id").equals(thread) ? Owner::subagent
+                                                                   : Owner::other;
+    file.owner = std::max(file.owner, owner);
   } else if (type.equals("event_msg")) {
     read_event(file, payload);
   } else if (type.equals("response_item") && asks_for_work(payload)) {

@@ -274,7 +274,7 @@ void CodexSession::on_exit(sdk::Host& host, const hr_exit& exit) {
 
 void CodexSession::on_end(sdk::Host& host) {
   const SessionFile& file = state_.session_file;
-  if (!state_.usage_base_known && file.usage_known && !file.foreign) {
+  if (!state_.usage_base_known && file.usage_known && file.ours()) {
     const Usage run = difference(file.usage, file.usage_base);
     emit_usage(host, &run, file.usage, "session-file");
   }

@@ -76,6 +76,7 @@ class Reader {
     }
   }
   void operator()(Terminal& value) { (*this)(value, static_cast<std::uint64_t>(Terminal::failed)); }
+  void operator()(Owner& value) { (*this)(value, static_cast<std::uint64_t>(Owner::other)); }
   template <class T>
   requires std::is_enum_v<T>
   void operator()(T& value, std::uint64_t greatest) {
@@ -143,7 +144,7 @@ void visit(Archive& archive, S& state, std::uint64_t& exit_bits) {
   archive(exit_bits);
   archive(state.stop_requested);
   archive(state.session_file.read);
-  archive(state.session_file.foreign);
+  archive(state.session_file.owner);
   archive(state.session_file.commands_asked);
   archive(state.session_file.tasks);
   archive(state.session_file.usage_known);

@@ -39,10 +39,14 @@ struct OpenItem {
   bool operator==(const OpenItem&) const = default;
 };
 
+// Whose session file it is: a sub-agent of the thread writes one of its own.
+enum class Owner : std::uint8_t { unknown, thread, subagent, other };
+
 // What the program's own session file says about the last task in it.
 struct SessionFile {
-  bool read = false;     // at least one line of it came
-  bool foreign = false;  // it belongs to another thread
+  bool read = false;  // at least one line of it came
+  Owner owner = Owner::unknown;
+  [[nodiscard]] bool ours() const { return read && owner == Owner::thread; }
   std::uint64_t commands_asked = 0;
   std::uint64_t tasks = 0;
   bool usage_known = false;

@@ -9,7 +9,7 @@ const Fingerprint* recorded_answer(const State& state) {
     return &state.last_message;
   }
   const SessionFile& file = state.session_file;
-  if (file.read && !file.foreign && file.answer.present && file.answer.size > 0) {
+  if (file.ours() && file.answer.present && file.answer.size > 0) {
     return &file.answer;
   }
   return nullptr;
@@ -25,7 +25,7 @@ std::string_view answer_check(const State& state) {
 
 bool commands_vanished(const State& state) {
   const SessionFile& file = state.session_file;
-  return file.read && !file.foreign && file.commands_asked > 0 && state.work_items == 0;
+  return file.ours() && file.commands_asked > 0 && state.work_items == 0;
 }
 
 Ending completed(const State& state) {
@@ -39,7 +39,8 @@ Ending completed(const State& state) {
     out.findings.emplace_back("codex-final-answer-missing");
     out.error = out.error.empty() ? "the stream lacks the final answer that the program recorded" : out.error;
   }
-  if (!state.session_file.read) {
+  // A sub-agent's file in its place leaves the requests unchecked, which is no sign of anything.
+  if (!state.session_file.ours() && state.session_file.owner != Owner::subagent) {
     out.findings.emplace_back("codex-session-file-missing");
     out.error = out.error.empty() ? "the program's session file is missing, so its stream cannot be checked"
                                   : out.error;
@@ -85,6 +86,19 @@ std::string exit_json(const State& state) {
   return std::string("{\"kind\":\"") + kind + "\",\"value\":" + std::to_string(state.exit_value) + "}";
 }
 
+const char* owner_json(const SessionFile& file) {
+  switch (file.owner) {
+    case Owner::thread:
+      return "\"read\"";
+    case Owner::subagent:
+      return "\"of a sub-agent\"";
+    case Owner::other:
+      return "\"foreign\"";
+    default:
+      return file.read ? "\"unreadable\"" : "\"missing\"";
+  }
+}
+
 }  // namespace
 
 Ending verdict(const State& state) {
@@ -111,8 +125,8 @@ std::string verdict_details(const State& state, const Ending& ending) {
   const SessionFile& file = state.session_file;
   std::string out = "{";
   add(out, "exit", exit_json(state));
-  add(out, "sessionFile", !file.read ? "\"missing\"" : file.foreign ? "\"foreign\"" : "\"read\"");
-  if (file.read && !file.foreign) {
+  add(out, "sessionFile", owner_json(file));
+  if (file.ours()) {
     add(out, "commandsAsked", std::to_string(file.commands_asked));
   }
   add(out, "workItems", std::to_string(state.work_items));

@@ -8,6 +8,7 @@ a real ordinary user; started by an ordinary user it runs as that user alone, an
 What a run has to show is derived from the scenario that the model server plays, not written down a second time.
 """
 
+import ctypes
 import fcntl
 import json
 import os
@@ -523,6 +524,12 @@ def load_tests(loader, _tests, _pattern):
     return suite
 
 
+def drop_ambient_capabilities():
+    """Those that an ordinary user got for the loopback interface: no test shall have them."""
+    if ctypes.CDLL(None, use_errno=True).prctl(47, 4, 0, 0, 0) != 0:  # PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL
+        sys.exit("cannot drop the ambient capabilities")
+
+
 def bring_loopback_up():
     request = struct.pack("16sh", b"lo", 0x1 | 0x40)  # IFF_UP | IFF_RUNNING
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
@@ -548,4 +555,5 @@ if __name__ == "__main__":
     if not os.environ.get(INSIDE):
         sys.exit(enter_namespaces())
     bring_loopback_up()
+    drop_ambient_capabilities()
     unittest.main(verbosity=2)

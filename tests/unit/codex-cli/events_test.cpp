@@ -170,10 +170,17 @@ TEST_CASE("An error item is a warning") {
   CHECK(event.fields == R"({"terminal":false,"severity":"warning"})");
 }
 
-TEST_CASE("collab_tool_call is a tool, kept whole") {
-  const Event event = map(item("started", R"("id":"item_0","type":"collab_tool_call","tool":"spawn")"));
-  CHECK(event.kind == HR_EVENT_TOOL_STARTED);
-  CHECK_FALSE(event.raw.empty());
+TEST_CASE("collab_tool_call is a tool that names the threads it concerns") {
+  const Event event =
+      map(item("completed", R"("id":"item_0","type":"collab_tool_call","tool":"spawn_agent",)"
+                            R"("sender_thread_id":"a","receiver_thread_ids":["b"],"prompt":"say hi",)"
+                            R"("agents_states":{"b":{"status":"running"}},"status":"completed")"));
+  CHECK(event.kind == HR_EVENT_TOOL_COMPLETED);
+  CHECK(event.summary == "spawn_agent: say hi");
+  CHECK(event.fields ==
+        R"({"tool":"spawn_agent","senderThreadId":"a","receiverThreadIds":["b"],"prompt":"say hi",)"
+        R"("agentsStates":{"b":{"status":"running"}},"status":"completed"})");
+  CHECK(event.raw.empty());
 }
 
 TEST_CASE("An update of an item that is never updated is progress, kept by its members") {

@@ -220,6 +220,16 @@ TEST_CASE("A search and a plan of the real program are mapped item by item") {
   CHECK(plan.heard.verdict->status == HR_VERDICT_SUCCESS);
 }
 
+TEST_CASE(
+    "A sub-agent of the real program is a tool, and its own session file is not taken for the thread's") {
+  Run run(default_launch());
+  play(run, load("sub-agent"));
+  CHECK(kinds(run) == Kinds{HR_EVENT_CONVERSATION_STARTED, HR_EVENT_PROGRESS, HR_EVENT_TOOL_STARTED,
+                            HR_EVENT_TOOL_COMPLETED, HR_EVENT_COMMAND_STARTED, HR_EVENT_COMMAND_COMPLETED,
+                            HR_EVENT_MESSAGE_ASSISTANT, HR_EVENT_PROGRESS, HR_EVENT_USAGE_UPDATED});
+  CHECK(run.heard.verdict->status == HR_VERDICT_SUCCESS);
+}
+
 TEST_CASE("A command that the stream never ends is told as detached at the exit") {
   Run run(default_launch());
   play(run, load("command-without-an-end"));

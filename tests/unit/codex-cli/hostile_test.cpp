@@ -156,7 +156,7 @@ TEST_CASE("A foreign snapshot is refused with a reason") {
   CHECK(session == nullptr);
 }
 
-TEST_CASE("A session file of another thread is not believed") {
+TEST_CASE("A session file of another thread is not believed, and a success without one is none") {
   Run run(default_launch());
   REQUIRE(run.stdout_line(seeds[0]) == HR_OK);
   REQUIRE(run.stdout_line(seeds[6]) == HR_OK);
@@ -171,4 +171,31 @@ TEST_CASE("A session file of another thread is not believed") {
   REQUIRE(run.end() == HR_OK);
   CHECK(run.heard.verdict->details.find(R"("sessionFile":"foreign")") != std::string::npos);
   CHECK(run.heard.verdict->details.find("commandsAsked") == std::string::npos);
+  CHECK(run.heard.verdict->status == HR_VERDICT_PARTIAL);
+  CHECK(run.heard.verdict->code == "codex-session-file-missing");
+}
+
+TEST_CASE("A session file without its first record is not believed either") {
+  Run run(default_launch());
+  REQUIRE(run.stdout_line(R"({"type":"turn.completed"})") == HR_OK);
+  REQUIRE(run.exit(HR_EXIT_CODE, 0) == HR_OK);
+  REQUIRE(run.record(HR_STREAM_FILE_FIRST, R"({"type":"event_msg","payload":{"type":"task_started"}})") ==
+          HR_OK);
+  REQUIRE(run.end() == HR_OK);
+  CHECK(run.heard.verdict->code == "codex-session-file-missing");
+  CHECK(run.heard.verdict->details.find(R"("sessionFile":"unreadable")") != std::string::npos);
+}
+
+TEST_CASE("A sub-agent's session file in the place of the thread's leaves the requests unchecked") {
+  Run run(default_launch());
+  REQUIRE(run.stdout_line(seeds[0]) == HR_OK);
+  REQUIRE(run.stdout_line(seeds[6]) == HR_OK);
+  REQUIRE(run.stdout_line(R"({"type":"turn.completed"})") == HR_OK);
+  REQUIRE(run.exit(HR_EXIT_CODE, 0) == HR_OK);
+  REQUIRE(run.record(HR_STREAM_FILE_FIRST, R"({"type":"session_meta","payload":{"id":"another","session_id":)"
+                                           R"("01a22dc6-dd8b-76b1-a043-7d00bdb2adc9"}})") == HR_OK);
+  REQUIRE(run.record(HR_STREAM_FILE_FIRST + 1, "caf\xc3\xa9") == HR_OK);
+  REQUIRE(run.end() == HR_OK);
+  CHECK(run.heard.verdict->status == HR_VERDICT_SUCCESS);
+  CHECK(run.heard.verdict->details.find(R"("sessionFile":"of a sub-agent")") != std::string::npos);
 }
