@@ -9,7 +9,7 @@ LOGS=.quickstart/logs
 PACKAGES_BUILD="cmake ninja-build g++ libc6-dev rapidjson-dev libyaml-cpp-dev libsqlitecpp-dev libsqlite3-dev
   libspdlog-dev libfmt-dev libcli11-dev libssl-dev libseccomp-dev"
 PACKAGES_DEMO="git python3 ca-certificates"
-PACKAGES_TEST="catch2 jq pkg-config file procps util-linux e2fsprogs"
+PACKAGES_TEST="catch2 jq make pkg-config"
 PACKAGES_FULL="clang-14 libclang-rt-14-dev clang-tidy-14 llvm-14"
 
 say() { printf '%s\n' "$*"; }
@@ -154,6 +154,46 @@ build() {
   with_progress "configure $preset" "$LOGS/configure-$preset.log" true cmake --preset "$preset" ${CMAKE_ARGUMENTS:-} &&
     with_progress "build $preset" "$LOGS/build-$preset.log" ninja_progress \
       timeout "${STEP_LIMIT:-0}" ninja -C "build/$preset" -j "$(build_jobs)" "$@"
+}
+
+# ---- the tree for other users ------------------------------------------------------------------------------------------
+
+as_nobody() { setpriv --reuid 65534 --regid 65534 --clear-groups "$@"; }
+
+# Prints the outermost directory above this tree that an ordinary user cannot pass: /root of a clone in root's home.
+first_closed_directory() {
+  local path=$PWD above=()
+  while [ "$path" != / ]; do
+    above=("$path" "${above[@]}")
+    path=$(dirname "$path")
+  done
+  for path in "${above[@]}"; do
+    as_nobody test -x "$path" || { printf '%s\n' "$path"; return; }
+  done
+}
+
+# Runs a command that has parts for root and parts for an ordinary user. Where the tree lies below a closed directory it is
+# shown at its own path in a mount namespace of the command's own, with an open, empty directory in the closed one's place;
+# nothing is changed for anybody else.
+in_reachable_tree() {
+  local closed=""
+  ! is_root || closed=$(first_closed_directory)
+  if [ -z "$closed" ]; then
+    "$@"
+    return
+  fi
+  # shellcheck disable=SC2016
+  unshare --mount --propagation private bash -c '
+    set -eu
+    closed=$1 tree=$2
+    shift 2
+    cd "$tree"
+    mount -t tmpfs -o mode=0755 open "$closed"
+    mkdir -p "$tree"
+    # The working directory is still the real tree, below the new mount; -c keeps mount from looking it up by name.
+    mount -c --bind . "$tree"
+    cd "$tree"
+    exec "$@"' in_reachable_tree "$closed" "$PWD" "$@"
 }
 
 # ---- Codex -----------------------------------------------------------------------------------------------------------
