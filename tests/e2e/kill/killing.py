@@ -4,6 +4,7 @@ import concurrent.futures
 import contextlib
 import json
 import os
+import itertools
 import random
 import signal
 import struct
@@ -230,9 +231,11 @@ class KillTest(support.TestCase):
     def setUp(self):
         support.require_build()
 
-    def rounds(self, count, body, places=3):
-        """body(place, number) for each number, each place in a thread of its own; the first failure ends all."""
-        numbers = iter(range(count))
+    def rounds(self, count, body, places=3, enough=None):
+        """body(place, number) for each number, each place in a thread of its own; the first failure ends all. With `enough` it goes
+        on past `count` until enough() holds, to at most four times as many: how many points one round hits depends on the machine."""
+        numbers = itertools.takewhile(lambda number: number < count or (enough and number < 4 * count and not enough()),
+                                      itertools.count())
         lock = threading.Lock()
         failed = threading.Event()
 
