@@ -344,7 +344,7 @@ class Road(Codex):
         login = json.dumps({"OPENAI_API_KEY": token})
         self.world.write(os.path.join(folder, "auth.json"), login.encode(), 0o600)
         scenario = {"responses": [
-            {"output": [{"command": "wc -c < $CODEX_HOME/auth.json"}]},
+            {"output": [{"command": "wc -c < $CODEX_HOME/auth.json; (echo planted > $CODEX_HOME/auth.json) 2>&-; true"}]},
             {"delay_ms": 300, "output": [{"message": "Seen."}]}]}
         _, done = self.play(scenario)
         self.assert_completed(done, scenario)
