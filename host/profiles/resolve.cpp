@@ -132,7 +132,8 @@ std::string find_below(const std::string& directory, std::string_view pattern) {
     names = listed.has_value() ? *listed : std::vector<std::string>();
   }
   for (const std::string& name : names) {
-    const std::string path = directory + "/" + name;
+    std::string path = directory;
+    path.append("/").append(name);
     if (rest.empty()) {
       if (look_at(path) == Look::program) {
         return path;
