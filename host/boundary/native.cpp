@@ -208,7 +208,8 @@ class Native {
       plan::Step step{};
       step.kind = plan::step_mount;
       step.parent = entry;
-      // Read-only: a tool command could otherwise replace the operator's login. A token the provider renews lasts for this run only.
+      // Read-only: a tool command could otherwise replace the operator's login. A token the provider renews
+      // lasts for this run only.
       step.flags = plan::read_only | plan::no_dev | plan::no_exec;
       step.identity = {file.source.identity.dev, file.source.identity.ino};
       const std::uint32_t made = plan_.add(step, "", file.source.path);

@@ -32,6 +32,10 @@ std::string first_line(const std::string& text) {
 std::string event_summary(const json::Value& event, std::size_t columns) {
   const json::Value& payload = event.get("payload");
   std::string text = first_line(first_text(payload));
+  const json::Value* tokens = payload.find("totalTokens");
+  if (tokens != nullptr && tokens->is_number()) {
+    text += tokens->number_text() + " tokens";
+  }
   const json::Value* exit_value = payload.find("exitCode");
   if (exit_value != nullptr && exit_value->is_number()) {
     text += " (exit " + exit_value->number_text() + ")";

@@ -186,7 +186,8 @@ Result<attempt::AttemptStatus> wait_finished(const attempt::Directory& directory
   const std::int64_t end_ns = monotonic_nanos() + limit_ms * 1'000'000;
   for (;;) {
     HR_TRY(status, attempt::status(directory));
-    if ((status.terminal() && status.shim_pid == 0) || monotonic_nanos() > end_ns) {
+    const bool over = status.terminal() && status.shim_pid == 0;
+    if (over || status.state == attempt::State::needs_recovery || monotonic_nanos() > end_ns) {
       return status;
     }
     ::usleep(2'000);

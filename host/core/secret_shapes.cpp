@@ -6,7 +6,15 @@
 namespace hitchrail {
 namespace {
 
+constexpr std::size_t kMinToken = 12;
+// "password: none" is prose; NAME=abc is not.
+constexpr std::size_t kMinNamedValue = 6;
+constexpr std::size_t kMinAssignedValue = 3;
 constexpr std::string_view kRedacted = "[REDACTED]";
+constexpr std::array<std::string_view, 10> kPrefixes = {"sk-",  "ghp_",        "gho_",   "ghu_",  "ghs_",
+                                                        "ghr_", "github_pat_", "glpat-", "xoxb-", "xoxp-"};
+constexpr std::array<std::string_view, 8> kNames = {"api_key", "api-key",  "apikey",        "token",
+                                                    "secret",  "password", "authorization", "private_key"};
 
 char lower(char c) {
   return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
@@ -17,47 +25,47 @@ bool is_digit(char c) {
 bool is_word(char c) {
   return is_digit(c) || (lower(c) >= 'a' && lower(c) <= 'z') || c == '_' || c == '-';
 }
-
-bool starts_with(std::string_view text, std::size_t at, std::string_view small_letters) {
-  return text.size() - at >= small_letters.size() &&
-         std::equal(small_letters.begin(), small_letters.end(),
-                    text.begin() + static_cast<std::ptrdiff_t>(at),
-                    [](char a, char b) { return a == lower(b); });
+bool is_space(char c) {
+  return c == ' ' || (c >= '\t' && c <= '\r');
 }
 
-template <class Accept>
-std::size_t run_length(std::string_view text, std::size_t at, Accept accept) {
-  std::size_t end = at;
-  while (end < text.size() && accept(text[end])) {
-    ++end;
-  }
-  return end - at;
+bool starts_with(std::string_view text, std::string_view prefix) {
+  return text.size() >= prefix.size() && std::equal(prefix.begin(), prefix.end(), text.begin(),
+                                                    [](char a, char b) { return lower(a) == lower(b); });
 }
 
+template <class Allowed>
+std::size_t run_length(std::string_view text, Allowed allowed) {
+  return static_cast<std::size_t>(std::find_if_not(text.begin(), text.end(), allowed) - text.begin());
+}
+
+// Length of a secret that begins at the head of `rest`, and how much of it stays readable; 0 = none.
 struct Match {
-  std::size_t keep = 0;    // bytes of the match that stay: the name and its sign
-  std::size_t length = 0;  // 0: no match
+  std::size_t keep = 0;
+  std::size_t size = 0;
 };
 
-Match bearer(std::string_view text, std::size_t at) {
-  if (!starts_with(text, at, "bearer ")) {
+Match match_scheme(std::string_view rest, std::string_view scheme) {
+  if (!starts_with(rest, scheme)) {
     return {};
   }
-  const std::size_t start = at + 7;
-  const std::size_t size = run_length(text, start, [](char c) {
-    return is_word(c) || c == '.' || c == '~' || c == '+' || c == '/' || c == '=';
+  const std::string_view token = rest.substr(scheme.size());
+  const std::size_t size = run_length(token, [](char c) {
+    return is_word(c) || std::string_view(".~+/=").find(c) != std::string_view::npos;
   });
-  const std::string_view token = text.substr(start, size);
-  // "Bearer authentication" is prose; a token has digits or is long.
-  const bool random = std::any_of(token.begin(), token.end(), is_digit) || size >= 20;
-  return size >= 8 && random ? Match{7, 7 + size} : Match{};
+  // "bearer authentication" is prose: a credential has a digit, or a capital inside.
+  const std::string_view run = token.substr(0, size);
+  const bool digit =
+      std::any_of(run.begin(), run.end(), is_digit) ||
+      std::any_of(run.begin() + (run.empty() ? 0 : 1), run.end(), [](char c) { return c != lower(c); });
+  return size >= 8 && digit ? Match{scheme.size(), scheme.size() + size} : Match{};
 }
 
-Match known_prefix(std::string_view text, std::size_t at) {
-  for (const std::string_view prefix : {"sk-", "ghp_", "github_pat_"}) {
-    if (starts_with(text, at, prefix)) {
-      const std::size_t size = run_length(text, at + prefix.size(), is_word);
-      if (size >= 12) {
+Match match_prefixed(std::string_view rest) {
+  for (const std::string_view prefix : kPrefixes) {
+    if (starts_with(rest, prefix)) {
+      const std::size_t size = run_length(rest.substr(prefix.size()), is_word);
+      if (size >= kMinToken) {
         return {0, prefix.size() + size};
       }
     }
@@ -65,24 +73,24 @@ Match known_prefix(std::string_view text, std::size_t at) {
   return {};
 }
 
-Match assignment(std::string_view text, std::size_t at) {
-  static constexpr std::array<std::string_view, 7> kNames{"api_key", "api-key",  "apikey",       "token",
-                                                          "secret",  "password", "authorization"};
+Match match_named(std::string_view rest) {
   for (const std::string_view name : kNames) {
-    if (!starts_with(text, at, name)) {
+    if (!starts_with(rest, name)) {
       continue;
     }
-    std::size_t sign = at + name.size();
-    sign += run_length(text, sign, [](char c) { return c == ' '; });
-    if (sign >= text.size() || (text[sign] != '=' && text[sign] != ':')) {
+    std::string_view value = rest.substr(name.size());
+    const std::size_t mark =
+        run_length(value, [](char c) { return c == ':' || c == '=' || c == ' ' || c == '"'; });
+    if (value.substr(0, mark).find_first_of(":=") == std::string_view::npos) {
       continue;
     }
-    const std::size_t value = sign + 1 + run_length(text, sign + 1, [](char c) { return c == ' '; });
-    const std::size_t size = run_length(text, value, [](char c) {
-      return c != ' ' && c != '\t' && c != '\n' && c != '"' && c != '\'' && c != ',' && c != '{' && c != '}';
+    const bool assigned = value.substr(0, mark).find('=') != std::string_view::npos;
+    value.remove_prefix(mark);
+    const std::size_t size = run_length(value, [](char c) {
+      return !is_space(c) && std::string_view("\"',{}").find(c) == std::string_view::npos;
     });
-    if (size > 0 && text.substr(value, kRedacted.size()) != kRedacted) {
-      return {value - at, value - at + size};
+    if (size >= (assigned ? kMinAssignedValue : kMinNamedValue) && value.substr(0, size) != kRedacted) {
+      return {name.size() + mark, name.size() + mark + size};
     }
   }
   return {};
@@ -92,23 +100,25 @@ Match assignment(std::string_view text, std::size_t at) {
 
 std::string redact_secret_shapes(std::string_view text) {
   std::string out;
-  std::size_t at = 0;
-  while (at < text.size()) {
-    const bool word_start = at == 0 || !is_word(text[at - 1]);
-    Match match = word_start ? bearer(text, at) : Match{};
-    if (match.length == 0 && word_start) {
-      match = known_prefix(text, at);
+  bool in_word = false;
+  while (!text.empty()) {
+    Match match;
+    if (!in_word) {
+      match = match_scheme(text, "bearer ");
+      match = match.size != 0 ? match : match_scheme(text, "basic ");
+      match = match.size != 0 ? match : match_prefixed(text);
     }
-    if (match.length == 0) {
-      match = assignment(text, at);
-    }
-    if (match.length == 0) {
-      out.push_back(text[at++]);
+    // "OPENAI_API_KEY=..." has the name at a word's end.
+    match = match.size != 0 ? match : match_named(text);
+    if (match.size != 0) {
+      out.append(text.substr(0, match.keep)).append(kRedacted);
+      text.remove_prefix(match.size);
+      in_word = true;
       continue;
     }
-    out.append(text, at, match.keep);
-    out += kRedacted;
-    at += match.length;
+    in_word = is_word(text.front());
+    out += text.front();
+    text.remove_prefix(1);
   }
   return out;
 }

@@ -8,8 +8,8 @@
 
 namespace hitchrail {
 
-// "Bearer …", "sk-…", "ghp_…", "github_pat_…" (12 characters or more), and `token=…`, `password: …` and the
-// like, each value replaced by [REDACTED].
+// "Bearer …" and "Basic …" that look random, "sk-…", "ghp_…", "github_pat_…" and their like (12 characters or
+// more), and `token=…`, `password: …` of more than a word of prose, each value replaced by [REDACTED].
 std::string redact_secret_shapes(std::string_view text);
 bool holds_secret_shape(std::string_view text);
 

@@ -21,7 +21,7 @@ namespace hitchrail::plugins {
 namespace {
 
 constexpr std::string_view standard_request =
-    R"({"schemaVersion":"launch-request/v1","profileId":"check","providerVersion":"unknown","worktree":"/work/tree","home":"/run-home","temp":"/run-temp",)"
+    R"({"schemaVersion":"launch-request/v1","profileId":"check","providerVersion":"unknown","worktree":"/srv/tree","home":"/run-home","temp":"/run-temp",)"
     R"("providerSandbox":"delegated","credentials":[],"gateEndpoints":[]})";
 
 // The findings that need no code, in the order they are judged. A code not listed belongs to the first.

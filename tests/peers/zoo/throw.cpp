@@ -1,3 +1,5 @@
 #include <stdexcept>
 
-extern "C" void zoo_throw() { throw std::runtime_error("across the border"); }
+extern "C" void zoo_throw() {
+  throw std::runtime_error("across the border");
+}

@@ -18,7 +18,7 @@ namespace hitchrail::test {
 inline attempt::NewAttempt new_attempt(const std::string& id) {
   attempt::NewAttempt fresh;
   fresh.identity = {id, "task_1", "codex-cli", "codex-cli", "codex", "gpt"};
-  fresh.worktree = "/work/tree";
+  fresh.worktree = "/srv/tree";
   fresh.created_unix_ms = 1'767'225'600'000;
   fresh.header = json::Value::object({{"adapter", "codex-cli"}, {"taskEnvelopeDigest", "sha256:aa"}});
   fresh.documents = {{"task-envelope.json", "{}"}};

@@ -19,7 +19,7 @@ TEST_CASE("an attempt directory appears whole: header, documents, token, exit sl
   const Directory directory = must(Directory::open(state.fd(), id));
   CHECK(directory.id() == id);
   CHECK(directory.header().get("schemaVersion").as_string() == "attempt-header/v1");
-  CHECK(directory.header().get("worktree").as_string() == "/work/tree");
+  CHECK(directory.header().get("worktree").as_string() == "/srv/tree");
   CHECK(directory.header().get("taskEnvelopeDigest").as_string() == "sha256:aa");
   CHECK(must(list_directory(directory.fd())) == std::vector<std::string>{"exit", "git", "header.json", "home",
                                                                          "lock", "manifests", "reserve",

@@ -7,7 +7,9 @@
 using namespace hitchrail;
 
 namespace {
-json::Value event(const char* text) { return json::parse(text, json::Duplicates::refuse).value(); }
+json::Value event(const char* text) {
+  return json::parse(text, json::Duplicates::refuse).value();
+}
 }  // namespace
 
 TEST_CASE("an event line shows control and bidi characters as visible escapes") {
@@ -22,14 +24,17 @@ TEST_CASE("an event line shows control and bidi characters as visible escapes") 
 }
 
 TEST_CASE("a long summary is cut") {
-  const auto value = event((R"({"sequence":1,"kind":"progress","payload":{"text":")" + std::string(5000, 'a') + "\"}}").c_str());
+  const auto value = event(
+      (R"({"sequence":1,"kind":"progress","payload":{"text":")" + std::string(5000, 'a') + "\"}}").c_str());
   REQUIRE(cli::event_line(value).size() < 200);
 }
 
 TEST_CASE("progress remembers step, last command, tokens and the end") {
   cli::Progress progress;
   progress.started_unix_ms = 1000;
-  cli::advance(progress, event(R"({"sequence":1,"kind":"command.completed","payload":{"summary":"make","exitCode":2}})"));
+  cli::advance(
+      progress,
+      event(R"({"sequence":1,"kind":"command.completed","payload":{"summary":"make","exitCode":2}})"));
   cli::advance(progress, event(R"({"sequence":2,"kind":"usage.updated","payload":{"totalTokens":1234}})"));
   cli::advance(progress, event(R"({"sequence":3,"kind":"message.assistant","payload":{"text":"hm"}})"));
   const std::string line = cli::progress_line(progress, 3500, 200);
@@ -40,6 +45,11 @@ TEST_CASE("progress remembers step, last command, tokens and the end") {
   REQUIRE_FALSE(progress.terminal);
   cli::advance(progress, event(R"({"sequence":4,"kind":"run.failed","payload":{}})"));
   REQUIRE(progress.terminal);
+}
+
+TEST_CASE("a usage event shows the tokens") {
+  const auto value = event(R"({"sequence":3,"kind":"usage.updated","payload":{"totalTokens":1500}})");
+  REQUIRE(cli::event_line(value).find("1500 tokens") != std::string::npos);
 }
 
 TEST_CASE("durations are readable") {

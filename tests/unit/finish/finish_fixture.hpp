@@ -21,13 +21,13 @@ struct Ended {
       : id(name), directory(publish(state.fd(), name)) {
     {
       auto store = must(store::Store::open(state.fd()));
-      must(store.begin_attempt({id, "/work/tree", {1, 2}, {1, 3}, 1}, row()));
+      must(store.begin_attempt({id, "/srv/tree", {1, 2}, {1, 3}, 1}, row()));
     }
     write_journal(verdict);
     must(attempt::write_exit_slot(directory.fd(), slot_of(slot)));
   }
   [[nodiscard]] store::AttemptRow row() const {
-    return {id, "task_1", "codex-cli", "codex", "/work/tree", "starting", "", 5, 0};
+    return {id, "task_1", "codex-cli", "codex", "/srv/tree", "starting", "", 5, 0};
   }
   void write_journal(const std::string& verdict) const {
     auto writer = must(journal::Writer::create(

@@ -53,7 +53,9 @@ TEST_CASE("a memo that was torn or edited is forgotten, not believed") {
   struct stat status {};
   REQUIRE(::stat(file.c_str(), &status) == 0);
   REQUIRE((status.st_mode & 0777) == 0600);
-  SECTION("torn") { REQUIRE(::truncate(file.c_str(), status.st_size / 2) == 0); }
+  SECTION("torn") {
+    REQUIRE(::truncate(file.c_str(), status.st_size / 2) == 0);
+  }
   SECTION("edited") {
     Fd fd(::open(file.c_str(), O_RDWR | O_CLOEXEC));
     auto text = read_all(fd.get(), 1u << 16).value();

@@ -13,9 +13,9 @@ namespace shim_test {
 namespace wire = hitchrail::wire;
 
 struct Options {
-  std::string script{};          // the prompt; `end` is added
+  std::string script{};        // the prompt; `end` is added
   std::string init = "plain";  // see fake_init.cpp
-  std::string runner{};          // see fake_runner.cpp
+  std::string runner{};        // see fake_runner.cpp
   std::uint32_t flags = wire::flag_no_pid_namespace;
   wire::Limits limits{};
   std::vector<wire::StopStep> stop_steps{};
