@@ -301,7 +301,7 @@ TEST_CASE("a probe has an empty home that is gone afterwards, no network and no 
   }
 }
 
-TEST_CASE("the login file alone is bound into the home, and nothing else of where it lies") {
+TEST_CASE("the login file alone is bound into the home, read-only, and nothing else of where it lies") {
   const World world;
   fs::create_directory(world.path("attempt/home/.codex"));
   world.write(world.path("attempt/home/.codex/auth.json"), "");
@@ -312,13 +312,13 @@ TEST_CASE("the login file alone is bound into the home, and nothing else of wher
   REQUIRE(make_placeholders(compiled.value(), world.attempt()).has_value());
   auto output = run(compiled.value(),
                     world.shell(compiled.value(),
-                                "cat $HOME/.codex/auth.json; echo refreshed > $HOME/.codex/auth.json; ls " +
+                                "cat $HOME/.codex/auth.json; echo replaced > $HOME/.codex/auth.json; ls " +
                                     world.outside()),
                     {}, {}, world.run());
   REQUIRE(output.has_value());
   CHECK(output.value().out == "secret\n");
   CHECK(output.value().value != 0);
-  CHECK(world.read(world.path("outside/secret")) == "refreshed\n");
+  CHECK(world.read(world.path("outside/secret")) == "secret\n");
   CHECK(world.read(world.path("attempt/home/.codex/auth.json")).empty());
   REQUIRE(remove_placeholders(world.attempt()).has_value());
 }
