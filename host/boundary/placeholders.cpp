@@ -193,7 +193,16 @@ Status remove_placeholders(int attempt_dirfd, std::vector<std::string>* kept) {
   for (const Placeholder& each : read.value()) {
     auto root = open_root(each);
     if (root.has_error()) {
-      continue;  // the root itself is gone or another one: nothing of ours is there
+      // Gone, or another one at its place: nothing of ours is there. Anything else (no permission, say) may
+      // pass.
+      const std::string& code = root.error().code;
+      if (code != "enoent" && code != "enotdir" && code != "eloop" && code != "root-changed") {
+        all = false;
+        if (kept != nullptr) {
+          kept->push_back(each.root + "/" + each.name);
+        }
+      }
+      continue;
     }
     const int fd = root.value().get();
     if (unlinkat(fd, each.working_name.c_str(), AT_REMOVEDIR) < 0 && errno != ENOENT) {

@@ -54,6 +54,10 @@ Result<launch::Request> launch_request(const RunOptions& options) {
   request.sandbox = options.sandbox;
   request.backend = options.backend;
   request.model = options.model;
+  if (options.has_resume && options.resume.empty()) {
+    return Error{ErrorClass::usage, "attempt-not-found",         "resume",
+                 "--resume",        "the attempt's id is empty", "hitchrail runs list"};
+  }
   request.resume = options.resume;
   request.executable = options.executable;
   request.trust_owner = options.trust_owner;

@@ -3,8 +3,10 @@
 
 #include <sys/prctl.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <CLI/CLI.hpp>
 #include <csignal>
+#include <cstdio>
 #include <cstring>
 #include <exception>
 
@@ -43,14 +45,16 @@ void add_launch(CLI::App* app, RunOptions& options) {
   app->add_option("--backend", options.backend, "Boundary backend: native or landlock (default: the best)");
   app->add_option("--model", options.model, "Model the provider shall use");
   app->add_option("--resume", options.resume, "Continue the conversation of this attempt")
-      ->type_name("ATTEMPT");
+      ->type_name("ATTEMPT")
+      ->each([&options](const std::string&) { options.has_resume = true; });
   app->add_option("--provider-option", options.provider_options,
                   "Provider setting of the profile, repeatable")
       ->type_name("KEY=VALUE");
   app->add_option("--executable", options.executable, "Use this program instead of the profile's")
       ->type_name("FILE");
   app->add_flag("--trust-owner", options.trust_owner, "Accept a work tree that another user owns");
-  app->add_option("--time-limit", options.time_limit_s, "End the run after this many seconds");
+  app->add_option("--time-limit", options.time_limit_s, "End the run after this many seconds")
+      ->check(CLI::Range(1, 31'536'000));
   app->add_flag("--timings", options.timings, "Print what each stage cost, on stderr");
 }
 
@@ -181,11 +185,19 @@ int main(int argc, char** argv) {
   }
   // A reader that went away shows as a failed write, not as a death by SIGPIPE in the middle of a launch.
   std::signal(SIGPIPE, SIG_IGN);
+  std::signal(SIGXFSZ, SIG_IGN);  // a file size limit shows as EFBIG
+  ::umask(022);  // modes are said where files are made; a strange mask must not take them away
   const rlimit no_core{0, 0};
   ::setrlimit(RLIMIT_CORE, &no_core);
   ::prctl(PR_SET_DUMPABLE, 0);
   try {
-    return parse_and_run(argc, argv);
+    const int code = parse_and_run(argc, argv);
+    // What a full disk or a closed descriptor swallowed was not said: that is no success.
+    if (std::fflush(stdout) != 0 || std::ferror(stdout) != 0) {
+      std::fputs("error[output-failed]: standard output could not be written\n", stderr);
+      return code == 0 ? 1 : code;
+    }
+    return code;
   } catch (const std::exception& error) {
     hitchrail::Error fault{hitchrail::ErrorClass::internal,
                            "internal",

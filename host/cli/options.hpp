@@ -24,6 +24,7 @@ struct RunOptions {
   std::string sandbox = "workspace";
   std::string backend;  // empty = the best that proves what the preset requires
   std::string model;
+  bool has_resume = false;
   std::string resume;                         // attempt id or unique prefix
   std::vector<std::string> provider_options;  // KEY=VALUE
   std::string executable;

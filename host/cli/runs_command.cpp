@@ -4,6 +4,7 @@
 #include "attempt/attempt.hpp"
 #include "attempt/control.hpp"
 #include "attempt/recover.hpp"
+#include "boundary/boundary.hpp"
 #include "cli/follow.hpp"
 #include "cli/options.hpp"
 #include "cli/print.hpp"
@@ -120,6 +121,13 @@ Result<int> recover(const RunsOptions& options) {
     if (status.has_error()) {
       code = report(status.error(), options.common.json);
       continue;
+    }
+    if (status.value().terminal() && status.value().shim_pid == 0) {
+      // What the finisher could not remove then (no permission, say) may go now.
+      const Status left = boundary::remove_placeholders(directory.value().fd());
+      if (left.has_error()) {
+        code = report(left.error(), options.common.json);
+      }
     }
     if (status.value().state == attempt::State::needs_recovery) {
       auto one = recover_one(directory.value(), finish.get(), options.common.json);

@@ -170,7 +170,7 @@ Result<json::Value> Finisher::body(const wire::ExitSlot& slot, const Journaled& 
       blocker.set("detail",
                   attempt::document_text(
                       error.code + ": " + error.operation + " " + error.object + ": " + error.detail, 4096));
-      blocker.set("retryable", true);
+      blocker.set("retryable", false);  // the commits stay in git/, nothing tries again by itself
       input.blockers.push(std::move(blocker));
       keep_git = true;
     }

@@ -12,6 +12,7 @@
 #include "core/canonical.hpp"
 #include "core/file.hpp"
 #include "workspace/inspector.hpp"
+#include "workspace/nested_git.hpp"
 #include "workspace/workspace.hpp"
 
 namespace hitchrail::finish {
@@ -70,7 +71,8 @@ json::Value evidence_item(const char* id, const char* kind, std::string summary,
 // Work that stayed in the private git directory although it was meant for the repository.
 bool is_lost_work(const workspace::RefReport& report) {
   return report.reason == "diverged" || report.reason == "branch-moved" ||
-         report.reason == "branch-switched" || report.reason == "objects-invalid";
+         report.reason == "branch-switched" || report.reason == "objects-invalid" ||
+         report.reason == "gitlink-added" || report.reason == "private-damaged";
 }
 
 void judge(const workspace::Evidence& evidence, const workspace::ImportReport& report,
@@ -96,11 +98,38 @@ void judge(const workspace::Evidence& evidence, const workspace::ImportReport& r
   }
 }
 
+// Nothing of these was run by us; the operator's own git would run what their configuration names.
+void report_nested(const workspace::NestedGit& nested, Workspace& out) {
+  json::Value paths = json::Value::array();
+  std::string text;
+  for (const std::string& path : nested.changed) {
+    paths.push(path_value(path));
+    text += (text.empty() ? "" : ", ") + path;
+  }
+  if (!nested.changed.empty()) {
+    block(
+        out.blockers, "nested-git-changed",
+        "the run made or changed git directories below the top level: look at them before running git there",
+        text, false);
+  }
+  if (!nested.complete) {
+    block(out.blockers, "nested-git-unknown",
+          "not every directory could be searched for git directories of the run", "", false);
+  }
+  out.members.set("nestedGit", std::move(paths));
+}
+
 }  // namespace
 
 Result<Workspace> workspace_step(int attempt_dirfd, const json::Value& header) {
   Workspace out;
-  HR_CHECK(boundary::remove_placeholders(attempt_dirfd));
+  // Left-over placeholders are reported and tried again by `runs recover`; they do not stand in the way of
+  // evidence.
+  const Status placeholders = boundary::remove_placeholders(attempt_dirfd);
+  if (placeholders.has_error()) {
+    block(out.blockers, placeholders.error().code, "empty protected directories stay in the work tree",
+          placeholders.error().detail, true);
+  }
   HR_TRY(path, path_text(header.get("worktree")));
   HR_TRY(attempt_path, path_of(attempt_dirfd));
   HR_TRY(envelope, read_envelope(attempt_dirfd));
@@ -115,6 +144,9 @@ Result<Workspace> workspace_step(int attempt_dirfd, const json::Value& header) {
       !launched.empty() && launched != worktree.identity()) {
     return step_error("worktree-changed", "another worktree lies at its path now");
   }
+  HR_TRY(nested, workspace::changed_nested_git(worktree.root_fd->get(),
+                                               header.get("createdUnixMs").as_int().value_or(0)));
+  report_nested(nested, out);
   const workspace::GitRunner git = workspace::inspector_git(boundary::probe_machine());
   HR_TRY(evidence, workspace::collect_evidence(worktree, baseline, attempt_dirfd, attempt_path, git));
   HR_TRY(report, workspace::import_commits(worktree, attempt_dirfd, attempt_path, policy, git));

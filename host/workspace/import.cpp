@@ -76,6 +76,11 @@ class Import {
     if (!fit) {
       return {};
     }
+    HR_TRY(plain, without_new_gitlinks());
+    if (!plain) {
+      refuse_all("gitlink-added");
+      return {};
+    }
     HR_TRY(planned, plan_index());
     if (!planned) {
       return {};
@@ -198,6 +203,49 @@ class Import {
         refuse_all("diverged");
         return false;
       }
+    }
+    return true;
+  }
+
+  // A gitlink that was not there at launch makes the operator's next git look into a git directory the run
+  // wrote, and run what that one's configuration names.
+  Result<bool> without_new_gitlinks() {
+    constexpr std::string_view gitlink = "160000";
+    for (const auto& [key, entry] : run_index_) {
+      const auto before = launch_index_.find(key);
+      if (entry.mode == gitlink && (before == launch_index_.end() || before->second.mode != gitlink)) {
+        return false;
+      }
+    }
+    if (!wants_branch()) {
+      return true;
+    }
+    const std::vector<std::string> args =
+        launch_.oid.empty() ? std::vector<std::string>{"ls-tree", "-r", "-z", wanted_}
+                            : std::vector<std::string>{"diff-tree",    "-r",        "--raw", "-z",
+                                                       "--no-renames", launch_.oid, wanted_};
+    auto output = git_output(git_, objects_.call(args));
+    if (output.has_error()) {
+      return is_answer_of_git(output.error()) ? Result<bool>(false) : Result<bool>(output.error());
+    }
+    // Records are ":OLD NEW …" and "MODE TYPE …"; a path in between begins with neither and follows a NUL of
+    // its own.
+    std::string_view rest = output.value();
+    while (!rest.empty()) {
+      const std::string_view record = rest.substr(0, rest.find('\0'));
+      rest.remove_prefix(std::min(rest.size(), record.size() + 1));
+      if (launch_.oid.empty()) {
+        if (record.substr(0, 6) == gitlink) {
+          return false;
+        }
+        continue;
+      }
+      if (record.size() > 14 && record[0] == ':' && record.substr(8, 6) == gitlink &&
+          record.substr(1, 6) != gitlink) {
+        return false;
+      }
+      const std::string_view path = rest.substr(0, rest.find('\0'));
+      rest.remove_prefix(std::min(rest.size(), path.size() + 1));
     }
     return true;
   }

@@ -188,6 +188,25 @@ class Plugins(Refusals):
         self.assertTrue(any("plugin-not-elf" in finding["what"] for finding in doctor.json["findings"]), doctor)
 
 
+class Options(Refusals):
+    def setUp(self):
+        super().setUp()
+        self.world.enable_script()
+
+    def test_an_empty_resume_is_no_new_conversation(self):
+        self.refuse([*self.script(), "--resume", ""], "attempt-not-found", 2)
+
+    def test_a_time_limit_out_of_range(self):
+        for value in ["0", "-1", "18446744073709551615", "x"]:
+            with self.subTest(value):
+                self.assertEqual(self.world.run("preview", *self.script(), "--time-limit", value).code, 2)
+
+    def test_output_that_cannot_be_written_is_no_success(self):
+        with open("/dev/full", "wb") as full:
+            done = subprocess.run(self.world.command([support.BIN, "plugins", "list"]), stdout=full, env=self.world.env())
+        self.assertEqual(done.returncode, 1)
+
+
 class StateDirectories(Refusals):
     def setUp(self):
         super().setUp()

@@ -1,0 +1,25 @@
+#pragma once
+// Git directories below the top level of a worktree that a run made or changed. Git descends into them at the
+// operator's next `git status`, and what their configuration names would then run outside any boundary; the
+// boundary protects the top level only.
+//
+// The change time of an inode is the kernel's: a run cannot set it back. No link is followed; at most 250,000
+// entries are looked at.
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "core/result.hpp"
+
+namespace hitchrail::workspace {
+
+struct NestedGit {
+  std::vector<std::string> changed;  // paths of `.git` entries, relative, sorted; at most 64
+  bool complete = true;              // false: over the bound, or a directory could not be read
+};
+// What is newer than `since_unix_ms` at or in a nested `.git`: the entry itself, its config files and its
+// hooks.
+Result<NestedGit> changed_nested_git(int worktree_root, std::int64_t since_unix_ms);
+
+}  // namespace hitchrail::workspace

@@ -1,0 +1,89 @@
+#include "workspace/nested_git.hpp"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <catch2/catch.hpp>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+
+#include "core/fd.hpp"
+#include "core/ids.hpp"
+
+using namespace hitchrail;
+namespace fs = std::filesystem;
+
+namespace {
+
+struct Tree {
+  Tree() {
+    char name[] = "/var/tmp/hitchrail-nested-XXXXXX";
+    root = ::mkdtemp(name);
+    fs::create_directories(root + "/.git/hooks");
+    fs::create_directories(root + "/old/in/.git/hooks");
+    write("old/in/.git/config", "[core]\n");
+    fs::create_directories(root + "/sub");
+    write("sub/.git", "gitdir: ../.git/modules/sub\n");
+    ::usleep(30'000);
+    since = unix_millis_now();
+    ::usleep(30'000);
+  }
+  ~Tree() { fs::remove_all(root); }
+  void write(const std::string& path, const std::string& text) const {
+    std::ofstream(root + "/" + path) << text;
+  }
+  std::vector<std::string> changed() const {
+    Fd fd(::open(root.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+    const auto found = workspace::changed_nested_git(fd.get(), since);
+    REQUIRE(found.has_value());
+    REQUIRE(found.value().complete);
+    return found.value().changed;
+  }
+  std::string root;
+  std::int64_t since = 0;
+};
+
+}  // namespace
+
+TEST_CASE("git directories that were there before the run are not reported") {
+  Tree tree;
+  tree.write("old/in/file", "new work\n");
+  tree.write(".git/config", "the top level is the boundary's business\n");
+  CHECK(tree.changed().empty());
+}
+
+TEST_CASE("a new git directory below the top level is reported") {
+  Tree tree;
+  fs::create_directories(tree.root + "/lib/deep/.git");
+  CHECK(tree.changed() == std::vector<std::string>{"lib/deep/.git"});
+}
+
+TEST_CASE("a changed configuration of an old one is reported, also with its times set back") {
+  Tree tree;
+  tree.write("old/in/.git/config", "[core]\nfsmonitor = x\n");
+  const timespec times[2] = {{1, 0}, {1, 0}};
+  REQUIRE(::utimensat(AT_FDCWD, (tree.root + "/old/in/.git/config").c_str(), times, 0) == 0);
+  CHECK(tree.changed() == std::vector<std::string>{"old/in/.git"});
+}
+
+TEST_CASE("a new hook of an old one is reported") {
+  Tree tree;
+  tree.write("old/in/.git/hooks/pre-commit", "#!/bin/sh\n");
+  CHECK(tree.changed() == std::vector<std::string>{"old/in/.git"});
+}
+
+TEST_CASE("a submodule's file that became a directory is reported") {
+  Tree tree;
+  fs::remove(tree.root + "/sub/.git");
+  fs::create_directories(tree.root + "/sub/.git");
+  CHECK(tree.changed() == std::vector<std::string>{"sub/.git"});
+}
+
+TEST_CASE("links are not followed") {
+  Tree tree;
+  fs::create_directory_symlink("/", tree.root + "/rootlink");
+  fs::create_directory_symlink("..", tree.root + "/old/up");
+  CHECK(tree.changed().empty());
+}
