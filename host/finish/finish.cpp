@@ -219,6 +219,7 @@ Result<json::Value> Finisher::end_run() {
     }
     return std::move(writer).error();
   }
+  writer.value().set_redactor(options_.redactor);
   step(Step::journal_locked);
   HR_TRY(seen, read_journal(directory_.fd()));
   step(Step::judged);

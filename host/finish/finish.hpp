@@ -12,6 +12,7 @@
 #include <functional>
 
 #include "core/json.hpp"
+#include "core/redact.hpp"
 #include "core/result.hpp"
 
 namespace hitchrail::finish {
@@ -43,7 +44,8 @@ struct Options {
   std::function<Result<Workspace>(int attempt_dirfd, const json::Value& header)> workspace;
   // Called after each step; tests end the process there.
   void (*after)(Step) = nullptr;
-  int journal_wait_ms = 30'000;  // for the last writer to leave
+  const SecretRedactor* redactor = nullptr;  // over all that is written; not owned, may be null
+  int journal_wait_ms = 30'000;              // for the last writer to leave
 };
 
 Status finish_attempt(int attempt_dirfd, const Options& options);

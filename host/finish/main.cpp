@@ -5,12 +5,16 @@
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <csignal>
 #include <cstdio>
 
+#include "core/redact.hpp"
 #include "core/text.hpp"
 #include "finish/workspace_step.hpp"
+#include "journal/secret_list.hpp"
+#include "shim/wire.hpp"
 
 int main() {
   using namespace hitchrail;
@@ -19,7 +23,15 @@ int main() {
   ::prctl(PR_SET_DUMPABLE, 0);
   ::umask(077);
   ::signal(SIGPIPE, SIG_IGN);
+  SecretRedactor redactor;
+  struct stat pipe {};
+  if (::fstat(wire::finish_secrets, &pipe) == 0 && S_ISFIFO(pipe.st_mode)) {
+    // Closed before anything else is started; a list that cannot be read redacts what was read of it.
+    (void)journal::read_secret_list(wire::finish_secrets, redactor);
+    ::close(wire::finish_secrets);
+  }
   finish::Options options;
+  options.redactor = redactor.empty() ? nullptr : &redactor;
   options.workspace = finish::workspace_step;
   const Status done = finish::finish_attempt(3, options);
   if (done.has_error()) {

@@ -16,6 +16,7 @@
 
 #include "core/file.hpp"
 #include "core/redact.hpp"
+#include "journal/secret_list.hpp"
 #include "plugins/elf.hpp"
 #include "runner/confine.hpp"
 #include "runner/load.hpp"
@@ -27,7 +28,6 @@ namespace hitchrail::runner {
 namespace {
 
 constexpr std::size_t max_config = 1u << 20;
-constexpr std::size_t max_secrets = 8u << 20;
 constexpr int lock_tries = 200;  // of 25 ms: a predecessor that was killed frees the lock when it is gone
 constexpr long lock_pause_ns = 25'000'000;
 
@@ -84,27 +84,11 @@ Result<wire::SharedState*> map_area() {
   return area;
 }
 
-// The values go to the redactor and nowhere else; the buffer is wiped.
+// The values go to the redactor and nowhere else.
 Status read_secrets(SecretRedactor& redactor) {
-  HR_TRY(bytes, read_all(wire::runner_secrets, max_secrets));
+  const Status read = journal::read_secret_list(wire::runner_secrets, redactor);
   ::close(wire::runner_secrets);
-  std::string_view rest = bytes;
-  while (!rest.empty()) {
-    wire::SecretRecord head;
-    if (rest.size() < sizeof(head)) {
-      return bad_area("the secrets pipe ends inside a record");
-    }
-    std::memcpy(&head, rest.data(), sizeof(head));
-    rest.remove_prefix(sizeof(head));
-    if (rest.size() < std::uint64_t{head.name_size} + head.value_size) {
-      return bad_area("the secrets pipe ends inside a record");
-    }
-    redactor.add(std::string(rest.substr(0, head.name_size)),
-                 std::string(rest.substr(head.name_size, head.value_size)));
-    rest.remove_prefix(std::size_t{head.name_size} + head.value_size);
-  }
-  ::explicit_bzero(bytes.data(), bytes.size());
-  return {};
+  return read.has_error() ? Status(bad_area(read.error().detail)) : Status{};
 }
 
 Status confine_self(std::size_t ring_count) {

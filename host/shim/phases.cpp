@@ -198,9 +198,16 @@ void report_start(StartOutcome outcome, const char* step, int error_number, cons
 
 void start_finisher() {
   g.finish_due = 0;
-  const FdMap map[] = {{shim_attempt, 3}};
+  // Known secrets may stand in file names and commit subjects: its evidence is redacted like the stream.
+  // Without them it runs as well.
+  const int secrets = secrets_pipe();
+  const FdMap map[] = {{shim_attempt, finish_attempt}, {secrets, finish_secrets}};
   const char* const argv[] = {"hitchrail-finish", nullptr};
-  const int pid = start_child({shim_finish, argv, environ, map, 1, false});
+  const int pid =
+      start_child({shim_finish, argv, environ, map, secrets >= 0 ? std::size_t{2} : std::size_t{1}, false});
+  if (secrets >= 0) {
+    close(secrets);
+  }
   ++g.finish_starts;
   if (pid > 0) {
     g.finish_pid = pid;

@@ -36,6 +36,14 @@ enum ShimFd : int {
   shim_fd_end = 14,
 };
 
+// ---- descriptors the finisher inherits
+// ----------------------------------------------------------------------------
+enum FinishFd : int {
+  finish_attempt = 3,  // attempt directory
+  finish_secrets =
+      4,  // pipe: SecretRecord list until end of file; absent when a later host starts the finisher
+};
+
 // ---- spawn document
 // ---------------------------------------------------------------------------------------------------
 // SpawnHeader, then field_count times SpawnField + bytes padded to 8.

@@ -60,6 +60,19 @@ class NestedGit(support.TestCase):
         self.assertEqual((self.codes(completion), completion["nestedGit"]), ([], []))
         self.assertIn("new", self.world.git(self.repo, "log", "-1", "--format=%s"))
 
+    def test_a_known_secret_in_names_and_subjects_is_nowhere_in_the_evidence(self):
+        secret = "sekret-value-123456789"
+        self.world.extra_env = {"SCRIPT_SECRET": secret}
+        done, completion = self.play("echo x > src/f$SCRIPT_SECRET; git add src; "
+                                     "git -c user.name=a -c user.email=b commit -qm m$SCRIPT_SECRET; git branch b$SCRIPT_SECRET")
+        self.assertEqual(done.code, 0, done)
+        self.assertIn("[REDACTED", json.dumps(completion["commits"]))
+        for folder, _, files in os.walk(self.world.attempt_dir()):
+            for name in files:
+                with open(os.path.join(folder, name), "rb") as file:
+                    if not folder.startswith(os.path.join(self.world.attempt_dir(), "git")):
+                        self.assertNotIn(secret.encode(), file.read(), name)
+
     def test_a_changed_configuration_of_an_old_one_is_named(self):
         inner = os.path.join(self.repo, "inner")
         os.makedirs(inner)
