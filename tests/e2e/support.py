@@ -18,7 +18,7 @@ BUILD = os.environ.get("HITCHRAIL_BUILD", "")
 SOURCE = os.environ.get("HITCHRAIL_SOURCE", "")
 BIN = os.path.join(BUILD, "bin", "hitchrail")
 
-ORDINARY_UID = 65534
+ORDINARY_UID = 65534 if os.geteuid() == 0 else os.geteuid()
 
 
 def require_build():
