@@ -3,6 +3,7 @@
 
 #include <fcntl.h>
 #include <sys/file.h>
+#include <sys/stat.h>
 #include <unistd.h>
 #include <csignal>
 #include <cstdio>
@@ -15,9 +16,13 @@ int main() {
   if (exit_file < 0 || read(exit_file, &slot, sizeof slot) != sizeof slot) {
     return 4;
   }
-  for (int fd = 4; fd < 64; ++fd) {
+  struct stat secrets {};
+  if (fstat(hitchrail::wire::finish_secrets, &secrets) != 0 || !S_ISFIFO(secrets.st_mode)) {
+    return 7;
+  }
+  for (int fd = hitchrail::wire::finish_secrets + 1; fd < 64; ++fd) {
     if (fd != exit_file && fcntl(fd, F_GETFD) >= 0) {
-      return 5;  // only the attempt directory may be inherited
+      return 5;  // only the attempt directory and the pipe with the secrets may be inherited
     }
   }
   int number = 0;
