@@ -3,6 +3,7 @@
 # directory and `set -eu`. What is said to people goes to standard output, logs of long steps to .quickstart/logs/.
 
 CODEX_VERSION=0.145.0
+CLAUDE_VERSION=2.1.218
 LOGS=.quickstart/logs
 
 # Debian 12 packages. `build` is all that the programs need, `demo` what the demo runs besides them.
@@ -196,31 +197,39 @@ in_reachable_tree() {
     exec "$@"' in_reachable_tree "$closed" "$PWD" "$@"
 }
 
-# ---- Codex -----------------------------------------------------------------------------------------------------------
+# ---- real harnesses from npm ---------------------------------------------------------------------------------------------
+# Each in a folder of its own below .deps; the demo needs codex, the tests codex and claude.
 
-CODEX=.deps/codex/node_modules/.bin/codex
-
-codex_is_installed() {
-  [ -x "$CODEX" ] &&
-    [ "$(sed -n 's/^  "version": "\(.*\)",$/\1/p' .deps/codex/node_modules/@openai/codex/package.json)" = "$CODEX_VERSION" ]
+harness_package() { # NAME
+  case $1 in
+    codex) printf '%s' "@openai/codex" ;;
+    claude) printf '%s' "@anthropic-ai/claude-code" ;;
+  esac
 }
+harness_version() { case $1 in codex) printf '%s' "$CODEX_VERSION" ;; claude) printf '%s' "$CLAUDE_VERSION" ;; esac; }
 
-codex_progress() { du -sm .deps/codex.new .deps/codex 2>/dev/null | awk '{s += $1} END {print s " of about 350 MB"}'; }
+harness_is_installed() { # NAME
+  local modules=.deps/$1/node_modules
+  [ -e "$modules/.bin/$1" ] &&
+    [ "$(sed -n 's/^  "version": "\(.*\)",$/\1/p' "$modules/$(harness_package "$1")/package.json")" = "$(harness_version "$1")" ]
+}
 
 # Into a folder of its own, then renamed: an interrupted installation leaves nothing that looks like a whole one.
-npm_install_codex() {
-  rm -rf .deps/codex.new
-  mkdir -p .deps/codex.new
-  npm install --prefix .deps/codex.new --ignore-scripts --no-audit --no-fund --no-update-notifier \
-    --fetch-retries 4 "@openai/codex@$CODEX_VERSION" &&
-    rm -rf .deps/codex &&
-    mv .deps/codex.new .deps/codex
+npm_install_harness() { # NAME
+  rm -rf ".deps/$1.new"
+  mkdir -p ".deps/$1.new"
+  npm install --prefix ".deps/$1.new" --ignore-scripts --no-audit --no-fund --no-update-notifier \
+    --fetch-retries 4 "$(harness_package "$1")@$(harness_version "$1")" &&
+    rm -rf ".deps/$1" &&
+    mv ".deps/$1.new" ".deps/$1"
 }
 
-install_codex() {
-  ! codex_is_installed || return 0
-  with_progress "Codex $CODEX_VERSION" "$LOGS/codex.log" codex_progress npm_install_codex ||
-    stop "Codex could not be installed from npm; $LOGS/codex.log says why" \
-      "npm install --prefix .deps/codex @openai/codex@$CODEX_VERSION"
-  codex_is_installed || stop "npm installed another version of Codex than $CODEX_VERSION"
+harness_progress() { du -sm .deps | awk '{print $1 " MB in .deps"}'; }
+
+install_harness() { # NAME
+  ! harness_is_installed "$1" || return 0
+  with_progress "$1 $(harness_version "$1")" "$LOGS/$1.log" harness_progress npm_install_harness "$1" ||
+    stop "$1 could not be installed from npm; $LOGS/$1.log says why" \
+      "npm install --prefix .deps/$1 $(harness_package "$1")@$(harness_version "$1")"
+  harness_is_installed "$1" || stop "npm installed another version of $1 than $(harness_version "$1")"
 }

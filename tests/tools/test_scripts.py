@@ -96,19 +96,19 @@ esac
         self.assertIn("status 7", done.stdout)
         self.assertIn("title: done", self.bash("with_progress title log true true").stdout)
 
-    def test_codex_counts_only_in_the_exact_version(self):
+    def test_a_harness_counts_only_in_the_exact_version(self):
         self.put(".deps/codex/node_modules/.bin/codex", "#!/bin/sh\n")
         os.chmod(os.path.join(self.dir, ".deps/codex/node_modules/.bin/codex"), 0o755)
         package = ".deps/codex/node_modules/@openai/codex/package.json"
         self.put(package, '{\n  "name": "@openai/codex",\n  "version": "0.145.0",\n}\n')
-        self.assertEqual(self.bash("codex_is_installed").returncode, 0)
+        self.assertEqual(self.bash("harness_is_installed codex").returncode, 0)
         for version in ("0.144.0", "0.145.0-alpha", "10.145.0", "0.145.00"):
             self.put(package, '{\n  "name": "@openai/codex",\n  "version": "%s",\n}\n' % version)
-            self.assertNotEqual(self.bash("codex_is_installed").returncode, 0, version)
+            self.assertNotEqual(self.bash("harness_is_installed codex").returncode, 0, version)
 
     def test_an_interrupted_installation_of_codex_leaves_nothing(self):
-        self.fake("npm", 'mkdir -p .deps/codex.new/node_modules; exit 1\n')
-        self.assertNotEqual(self.bash("npm_install_codex").returncode, 0)
+        self.fake("npm", 'mkdir -p .deps/codex.new/node_modules; exit 7\n')
+        self.assertEqual(self.bash("npm_install_harness codex").returncode, 7)
         self.assertFalse(os.path.exists(os.path.join(self.dir, ".deps/codex")))
 
 

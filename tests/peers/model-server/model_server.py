@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""A scripted model server: the streaming part of the Responses API, on 127.0.0.1 only.
+"""A scripted model server: the streaming parts of the Responses API (POST /v1/responses) and of the Messages API
+(POST /v1/messages), on 127.0.0.1 only.
 
 It lets a real coding-agent harness run a whole task without an account, a key or a network. It says what its
 scenario file says and nothing else. Python 3.8 or newer, standard library only.
@@ -17,7 +18,8 @@ A scenario is one JSON object:
 
     {"responses": [RESPONSE, ...], "after_last": "refuse"}
 
-Each conversation (the request's prompt_cache_key) walks through the responses from the first, one a request.
+Each conversation (the request's prompt_cache_key; of the Messages API: all requests that offer tools, the others get the
+title they ask for) walks through the responses from the first, one a request.
 after_last: "refuse" answers HTTP 400, "repeat" gives the last response again. RESPONSE has either
 
     "status": 503, "times": 2, "headers": {...}, "body": {...}    an HTTP answer, given `times` times (default 1)
@@ -63,6 +65,8 @@ import sys
 import threading
 import time
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+from messages_stream import MessagesStream
 
 RESPONSE_KEYS = {
     "status", "times", "headers", "body", "garbage", "output", "usage", "end", "error", "delay_ms",
@@ -279,11 +283,12 @@ class Handler(BaseHTTPRequestHandler):
         self.close_connection = True
         length = int(self.headers.get("content-length") or 0)
         body = self.rfile.read(length)
-        if self.path.split("?")[0] != "/v1/responses":
+        path = self.path.split("?")[0]
+        if path not in ("/v1/responses", "/v1/messages"):
             self.server.note(self, body, None)
             self.answer(404, {"error": {"message": "no such path"}})
             return
-        if not self.server.admits(self.headers.get("authorization", "")):
+        if not self.server.admits(self.credential()):
             self.server.note(self, body, None)
             self.answer(401, {"error": {"message": "the credential is not the expected one"}})
             return
@@ -291,7 +296,10 @@ class Handler(BaseHTTPRequestHandler):
             asked = json.loads(body)
         except ValueError:
             asked = {}
-        index, response = self.server.script.next(str(asked.get("prompt_cache_key", "")))
+        if path == "/v1/messages" and not asked.get("tools"):
+            index, response = None, {"output": [{"message": "A title"}]}  # a side request, not the task's
+        else:
+            index, response = self.server.script.next(str(asked.get("prompt_cache_key", "")))
         number = self.server.note(self, body, index)
         self.server.wait(response.get("delay_ms", 0))
         try:
@@ -302,9 +310,15 @@ class Handler(BaseHTTPRequestHandler):
                 self.answer(response["status"], response.get("body", {"error": {"message": "scripted error"}}),
                             response.get("headers", {}))
             else:
-                self.stream(Stream(response, number, asked.get("model", "scripted")), response)
+                form = MessagesStream if path == "/v1/messages" else Stream
+                self.stream(form(response, number, asked.get("model", "scripted")), response)
         except (ConnectionCut, BrokenPipeError, ConnectionResetError):
             pass
+
+    def credential(self):
+        """As a bearer credential, whichever header it came in."""
+        key = self.headers.get("x-api-key")
+        return f"Bearer {key}" if key else self.headers.get("authorization", "")
 
     def begin(self, content_type, status=200, length=None, headers=None):
         self.send_response(status)
@@ -326,7 +340,8 @@ class Handler(BaseHTTPRequestHandler):
         sent = 0
         for event in stream.events():
             self.limits(response, sent)
-            event["sequence_number"] = sent
+            if isinstance(stream, Stream):
+                event["sequence_number"] = sent
             self.wfile.write(f"event: {event['type']}\ndata: {json.dumps(event)}\n\n".encode("utf-8"))
             self.wfile.flush()
             sent += 1
@@ -374,7 +389,7 @@ class Server(ThreadingHTTPServer):
                     document = {"undecoded_bytes": len(body)}
                 headers = {name: handler.headers[name] for name in LOGGED_HEADERS if name in handler.headers}
                 entry = {"number": self.number, "method": handler.command, "path": handler.path,
-                         "credential": "authorization" in handler.headers, "headers": headers,
+                         "credential": bool(handler.credential()), "headers": headers,
                          "body": document, "response": index}
                 self.log.write(json.dumps(entry) + "\n")
                 self.log.flush()

@@ -53,6 +53,14 @@ class ModelServer(unittest.TestCase):
             data = answer.read().decode()
         return [json.loads(line[6:]) for line in data.split("\n") if line.startswith("data: ")]
 
+    def ask_messages(self, tools=True, key=KEY):
+        """The events of one response of the Messages API."""
+        body = json.dumps({"model": "m", "stream": True, "tools": [{"name": "Bash"}] if tools else []}).encode()
+        request = urllib.request.Request(self.base_url + "/messages?beta=true", body, {"x-api-key": key})
+        with urllib.request.urlopen(request, timeout=10) as answer:
+            data = answer.read().decode()
+        return [json.loads(line[6:]) for line in data.split("\n") if line.startswith("data: ")]
+
     def status(self, **arguments):
         with self.assertRaises(urllib.error.HTTPError) as caught:
             self.ask(**arguments)
@@ -144,6 +152,23 @@ class ModelServer(unittest.TestCase):
                                   stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, check=False)
             self.assertEqual((done.returncode, done.stdout), (2, b""), scenario)
             self.assertIn(b"bad.json", done.stderr)
+
+
+    def test_the_messages_api_plays_the_same_scenario_and_asks_for_its_tool(self):
+        self.start({"responses": [{"output": [{"command": "make"}]}, {"output": [{"message": "done"}]}]},
+                   "--expect-key-env", "MODEL_KEY")
+        first = self.ask_messages()
+        self.assertEqual([event["type"] for event in first][:2], ["message_start", "content_block_start"])
+        self.assertEqual(first[1]["content_block"]["name"], "Bash")
+        arguments = "".join(event["delta"]["partial_json"] for event in first if event["type"] == "content_block_delta")
+        self.assertEqual(json.loads(arguments)["command"], "make")
+        self.assertEqual(first[-2]["delta"]["stop_reason"], "tool_use")
+        self.assertEqual(self.ask_messages(tools=False)[2]["delta"]["text"], "A title")
+        self.assertEqual(self.ask_messages()[2]["delta"]["text"], "done")
+        with self.assertRaises(urllib.error.HTTPError) as caught:
+            self.ask_messages(key="another")
+        self.addCleanup(caught.exception.close)
+        self.assertEqual(caught.exception.code, 401)
 
 
 if __name__ == "__main__":
