@@ -13,6 +13,7 @@
 // masks for names that appear later.
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -105,6 +106,9 @@ struct Compiled {
   std::vector<Grant> grants;
   std::vector<Protected> protected_names;
   std::vector<Root> denied;  // masked (native) or not granted (landlock)
+  std::vector<Root> masks;   // dotfiles: an empty mode-000 file or directory is mounted over each (native)
+  std::vector<Root> nested_git;      // `.git` entries below the top level: held read-only (native)
+  std::shared_ptr<const Scan> scan;  // what recheck() compares with; absent for the fixed boundaries
   // Bound over an (empty) file that exists in the home, except with copy_credentials (no mounts, or another
   // uid that could not read the original): then the caller puts a copy there, and the finisher removes it.
   std::vector<CredentialFile> credentials;

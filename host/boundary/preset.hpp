@@ -23,6 +23,9 @@ struct Preset {
   std::vector<std::string> read_paths;             // `<workspace>`, `<workspace>/x`, `~/x`, absolute
   std::vector<std::string> write_paths;
   std::vector<std::string> denied_paths;
+  // Package stores that hard-link: folders (also inside the worktree) that are granted read-only.
+  std::vector<std::string> stores;
+  bool dotfile_masking = false;  // every dotfile below the granted paths is covered
   bool network_allowed = true;           // network: host | none
   std::vector<std::string> environment;  // names a run may take over from the operator's environment
   std::uint64_t max_processes = 0;       // 0 = no limit of its own

@@ -4,6 +4,7 @@
 // (code root-alias).
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -11,6 +12,8 @@
 #include "core/result.hpp"
 
 namespace hitchrail::boundary {
+
+struct Scan;  // scan.hpp
 
 struct Identity {
   std::uint64_t dev = 0;
@@ -67,7 +70,10 @@ struct Roots {
   std::vector<Root> read;      // further read-only roots: packages, PATH directories outside the system roots
   std::vector<Root> packages;  // the executable and its package
   std::vector<CredentialFile> credentials;
-  std::vector<Root> denied;   // preset's denied paths that exist
+  std::vector<Root> denied;  // preset's denied paths that exist
+  std::vector<Root> stores;  // preset's package stores: granted read-only, not masked
+  std::shared_ptr<const Scan>
+      scan;                   // of these very roots (scan.hpp); compile() takes refusals and masks from it
   std::string operator_home;  // the operator's $HOME: never a writable root itself
   std::vector<std::string>
       host_private;  // state, config, credential files: no granted root contains or lies in one
