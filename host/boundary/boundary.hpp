@@ -69,9 +69,20 @@ Machine probe_machine();
 enum class Backend { automatic, native, landlock };
 enum class Network { host, none };
 
+// What was proved of a backend on this machine (prove.hpp).
+struct ProvenBackend {
+  Backend backend = Backend::native;
+  std::vector<std::string> capabilities;  // sorted
+  std::vector<std::string> failed;        // "filesystem.read: read_outside got through", for the refusal
+};
+
 struct Options {
   Backend backend = Backend::automatic;  // HITCHRAIL_BOUNDARY_BACKEND=native|landlock for tests and operators
   std::uint64_t max_processes = 0;       // RLIMIT_NPROC in the user namespace; 0 = the preset's
+  // With it a backend counts only as far as it was proved here: what is required, and under a `required`
+  // preset kernel.surface and workspace.usable too. Without, as far as its design goes (git and version
+  // probes).
+  std::optional<std::vector<ProvenBackend>> proven{};
 };
 Result<Backend> backend_from_environment();
 
@@ -243,6 +254,8 @@ Result<std::string> init_path();
 struct FilterOptions {
   bool inet = true;          // INET, INET6, NETLINK route
   bool unix_sockets = true;  // socket(AF_UNIX); socketpair always works
+  // `permissive`: user and other namespaces, the mount family and NETLINK route for a provider's own sandbox.
+  bool nested = false;
 };
 Result<std::string> seccomp_filter(const FilterOptions& options);
 

@@ -137,13 +137,21 @@ std::vector<std::string> proven_by(Backend backend, const Machine& machine, Netw
   std::vector<std::string> proven;
   const bool native = backend == Backend::native;
   if (native) {
-    proven = {"filesystem.metadata", "filesystem.private-tmp", "filesystem.protected-names",
-              "filesystem.read",     "filesystem.set-id",      "filesystem.write",
-              "ipc.isolation",       "process.isolation",      "process.tree",
-              "sockets.outside"};
+    proven = {
+        "filesystem.denied", "filesystem.metadata", "filesystem.private-tmp", "filesystem.protected-names",
+        "filesystem.read",   "filesystem.set-id",   "filesystem.write",       "ipc.isolation",
+        "kernel.surface",    "process.isolation",   "process.settings",       "process.tree",
+        "sockets.outside",   "workspace.usable"};
+    // Abstract names belong to the network namespace: only a scope, or a namespace of its own, closes them.
+    if (rights::scoped(machine.landlock_abi) != 0 || network != Network::host) {
+      proven.emplace_back("sockets.abstract");
+    }
   } else {
-    proven = {"filesystem.protected-names", "filesystem.read", "filesystem.set-id", "filesystem.write",
-              "sockets.outside"};
+    proven = {"filesystem.denied", "filesystem.protected-names",
+              "filesystem.read",   "filesystem.set-id",
+              "filesystem.write",  "kernel.surface",
+              "sockets.abstract",  "sockets.outside",
+              "workspace.usable"};
     if (rights::scoped(machine.landlock_abi) != 0) {
       proven.emplace_back("process.isolation");
     }
@@ -194,11 +202,45 @@ bool usable(Backend backend, const Machine& machine, const Compiled& out) {
   return machine.landlock_abi >= 3;  // before, a file outside could be truncated
 }
 
+// What of `required` this backend does not hold by its design, or, with proofs, was not proved to hold here.
+std::vector<std::string> unproven_of(const std::vector<std::string>& required, Backend backend,
+                                     const Machine& machine, const Options& options, Network network) {
+  std::vector<std::string> missing = without(required, proven_by(backend, machine, network));
+  if (!options.proven) {
+    return missing;
+  }
+  const auto& all = *options.proven;
+  const auto proof = std::find_if(all.begin(), all.end(),
+                                  [&](const ProvenBackend& each) { return each.backend == backend; });
+  const std::vector<std::string> found =
+      without(required, proof == all.end() ? std::vector<std::string>{} : proof->capabilities);
+  missing.insert(missing.end(), found.begin(), found.end());
+  std::sort(missing.begin(), missing.end());
+  missing.erase(std::unique(missing.begin(), missing.end()), missing.end());
+  return missing;
+}
+
+// The probes that decided against a backend, for the refusal's text.
+std::string failed_probes(Backend backend, const Options& options) {
+  if (options.proven) {
+    for (const ProvenBackend& each : *options.proven) {
+      if (each.backend == backend && !each.failed.empty()) {
+        return " Probes: " + joined(each.failed) + ".";
+      }
+    }
+  }
+  return "";
+}
+
 void choose_backend(const Preset& preset, const Machine& machine, const Options& options, Compiled& out) {
   std::vector<std::string> required = preset.required_capabilities;
+  if (options.proven && preset.enforcement == Enforcement::required) {
+    required.insert(required.end(), {"kernel.surface", "workspace.usable"});
+  }
   std::sort(required.begin(), required.end());
+  required.erase(std::unique(required.begin(), required.end()), required.end());
   const auto unproven = [&](Backend backend) {
-    return without(required, proven_by(backend, machine, out.network));
+    return unproven_of(required, backend, machine, options, out.network);
   };
   const auto fits = [&](Backend backend) {
     return usable(backend, machine, out) && unproven(backend).empty();
@@ -226,8 +268,10 @@ void choose_backend(const Preset& preset, const Machine& machine, const Options&
     }
     if (usable(candidate, machine, out) && !unproven(candidate).empty()) {
       refuse(out, "capability-unproven", "backend " + name,
-             "The preset requires what this backend does not prove: " + joined(unproven(candidate)) + ".",
-             "Run on a machine with user namespaces and mount rights (hitchrail doctor), or choose another "
+             "The preset requires what this backend does not prove: " + joined(unproven(candidate)) + "." +
+                 failed_probes(candidate, options),
+             "See: hitchrail sandbox probe. Run on a machine with user namespaces and mount rights "
+             "(hitchrail doctor), or choose another "
              "preset.");
     }
   }
@@ -381,10 +425,10 @@ void add_warnings(const Roots& roots, const Machine& machine, Compiled& out) {
 
 const std::vector<std::string>& capability_names() {
   static const std::vector<std::string> names{
-      "filesystem.metadata", "filesystem.private-tmp", "filesystem.protected-names",
-      "filesystem.read",     "filesystem.set-id",      "filesystem.write",
-      "ipc.isolation",       "network.none",           "process.isolation",
-      "process.tree",        "sockets.outside"};
+      "filesystem.denied", "filesystem.metadata", "filesystem.private-tmp", "filesystem.protected-names",
+      "filesystem.read",   "filesystem.set-id",   "filesystem.write",       "ipc.isolation",
+      "kernel.surface",    "network.none",        "process.isolation",      "process.settings",
+      "process.tree",      "sockets.abstract",    "sockets.outside",        "workspace.usable"};
   return names;
 }
 
