@@ -77,6 +77,7 @@ class PlanWriter {
 
   plan::Header header{};
   std::vector<plan::Rlimit> rlimits;
+  std::vector<plan::Listener> listeners;
   std::string filter;
   std::vector<std::string> argv, env, secret_env;
   std::string bytes();

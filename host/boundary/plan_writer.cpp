@@ -212,6 +212,7 @@ std::string PlanWriter::bytes() {
   header.argv = list(argv);
   header.env = list(env);
   header.secret_env = list(secret_env);
+  header.listeners = append(listeners.data(), listeners.size() * sizeof(plan::Listener), listeners.size());
   header.strings = append(strings_.data(), strings_.size(), strings_.size());
   header.total_size = static_cast<std::uint32_t>(out.size());
   std::memcpy(out.data(), &header, sizeof header);

@@ -51,6 +51,12 @@ void enter_namespaces(const Plan& plan);
 // copy has exited.
 void become_init(const Plan& plan);
 
+// ---- listeners.cpp
+void loopback_up();
+// Makes the plan's listening sockets, sends them to the caller and waits for its word that they are what it asked
+// for: from then on a connection waits in the backlog, so that the leader's first one is never refused.
+void hand_over_listeners(const Plan& plan);
+
 // ---- tree.cpp: the new root
 void allocate_objects(const Plan& plan);
 void clone_sources(const Plan& plan);  // before a user switch

@@ -2,15 +2,12 @@
 #include <fcntl.h>
 #include <grp.h>
 #include <linux/sched.h>
-#include <net/if.h>
 #include <sched.h>
 #include <signal.h>
-#include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/mount.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
-#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -43,20 +40,6 @@ void map_ids(const plan::Header& header) {
   write_proc("/proc/self/setgroups", "deny", "gid-map");
   std::snprintf(line, sizeof line, "%u %u 1\n", header.inside_gid, header.outside_gid);
   write_proc("/proc/self/gid_map", line, "gid-map");
-}
-
-void loopback_up() {
-  const int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-  if (fd < 0) {
-    fail("loopback", errno);
-  }
-  ifreq request{};
-  std::strcpy(request.ifr_name, "lo");
-  request.ifr_flags = IFF_UP;
-  if (ioctl(fd, SIOCSIFFLAGS, &request) < 0) {
-    fail("loopback", errno);
-  }
-  close(fd);
 }
 
 void switch_ids(const Plan& plan) {
@@ -154,6 +137,7 @@ void enter_namespaces(const Plan& plan) {
   }
   if (plan.has(plan::net_namespace)) {
     loopback_up();
+    hand_over_listeners(plan);
   }
   if (plan.has(plan::uts_namespace) && sethostname(plan.text(header.hostname), header.hostname.size) < 0) {
     fail("hostname", errno);

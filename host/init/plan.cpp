@@ -93,6 +93,22 @@ class Checker {
     return place.step < header_.steps.count ? nullptr : "place step";
   }
 
+  const char* listeners() const {
+    if (!array(header_.listeners, sizeof(Listener)) || header_.listeners.count > max_listeners) {
+      return "listeners";
+    }
+    if (header_.listeners.count > 0 && (header_.flags & net_namespace) == 0) {
+      return "listeners without a network namespace";
+    }
+    const auto* list = reinterpret_cast<const Listener*>(base_ + header_.listeners.offset);
+    for (std::uint32_t i = 0; i < header_.listeners.count; ++i) {
+      if (list[i].port == 0) {
+        return "listener port";
+      }
+    }
+    return nullptr;
+  }
+
   const char* all() const;
 
  private:
@@ -119,6 +135,9 @@ const char* Checker::all() const {
   }
   if (!strings(header.argv) || !strings(header.env) || !strings(header.secret_env)) {
     return "arguments";
+  }
+  if (const char* wrong = listeners()) {
+    return wrong;
   }
   const auto* steps = reinterpret_cast<const Step*>(base_ + header.steps.offset);
   for (std::uint32_t i = 1; i < header.steps.count; ++i) {

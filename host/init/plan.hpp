@@ -20,6 +20,7 @@ inline constexpr std::uint32_t version = 1;
 inline constexpr std::uint32_t max_size = 4u << 20;
 inline constexpr std::uint32_t max_steps = 8192;
 inline constexpr std::uint32_t max_strings = 65536;  // argv, env
+inline constexpr std::uint32_t max_listeners = 16;
 inline constexpr std::uint32_t no_step = 0xffffffffu;
 inline constexpr std::uint32_t no_id = 0xffffffffu;
 
@@ -110,6 +111,11 @@ struct Filter {  // struct sock_filter
   std::uint8_t jf;
   std::uint32_t k;
 };
+struct Listener {  // net_namespace only: a TCP socket listened on before anything foreign runs
+  std::uint8_t address[16];  // IPv4 as ::ffff:a.b.c.d; put on the loopback device when it is not there already
+  std::uint16_t port;
+  std::uint16_t reserved;
+};
 struct Place {  // a path inside: `relative` below the object of `step`, no link followed; "" is the object
                 // itself
   std::uint32_t step;
@@ -137,6 +143,7 @@ struct Header {
   Array argv;        // String
   Array env;         // String, NAME=VALUE
   Array secret_env;  // String, NAME: the value comes from the secrets pipe
+  Array listeners;   // Listener; sent to the caller, who answers before the leader is started
   Array strings;     // bytes of the string table
   String hostname;   // uts_namespace
   String program;    // path as seen inside, for exec_by_path

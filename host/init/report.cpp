@@ -21,7 +21,7 @@ void copy_text(char* out, std::size_t size, const char* text) {
 
 void send_message(wire::InitMessage& message, const int* fds, int fd_count) {
   iovec part{&message, sizeof message};
-  alignas(cmsghdr) char control[CMSG_SPACE(2 * sizeof(int))] = {};
+  alignas(cmsghdr) char control[CMSG_SPACE(plan::max_listeners * sizeof(int))] = {};
   msghdr header{};
   header.msg_iov = &part;
   header.msg_iovlen = 1;

@@ -136,6 +136,13 @@ enum InitMessageType : std::uint32_t {
   init_execed = 2,  // init -> shim: the leader's exec succeeded (its close-on-exec pipe closed)
   init_failed = 3,  // init -> shim: step + error_number; nothing was started
   init_child_exited = 4,  // init -> shim: child 0 is the leader; raw wait status
+  init_listeners = 5,     // init -> shim, SCM_RIGHTS {one socket for each plan::Listener, in order}; init waits for
+                          // an InitReply before it goes on
+};
+enum InitReplyType : std::uint32_t { reply_listeners_taken = 1 };
+struct InitReply {  // shim -> init; a closed socket is a refusal
+  std::uint32_t type;
+  std::uint32_t reserved;
 };
 // The exit slot already says exit_running when init is started, so init need not wait for an answer before
 // the exec. Init keeps running after the leader's exit; the shim ends it (and with it the pid namespace) by
