@@ -219,6 +219,7 @@ const Mapped& Mapper::map(std::string_view record, bool resumed) {
   out_.raw = true;
   out_.usage.reset();
   out_.failed_status = false;
+  out_.not_started = false;
   if (json::valid(record, index_) && json::View(record).is_object()) {
     map_object(resumed);
   }
@@ -448,6 +449,11 @@ void Mapper::item_fields(const Members& members) {
   close_fields(out_.fields);
   out_.raw = out_.raw || (seen & id_bit) == 0;
   out_.summary = item_summary(out_.item, values);
+  if (out_.item == ItemType::command && out_.failed_status) {
+    // The program's own sandbox speaks for itself. A command that names it may have run it.
+    out_.not_started = values[1].raw().substr(0, 8) == "\"bwrap: " &&
+                       values[0].raw().find("bwrap") == std::string_view::npos;
+  }
 }
 
 }  // namespace hitchrail::codex_cli

@@ -96,6 +96,7 @@ struct Mapped {
   std::string_view thread_id;  // thread.started
   std::optional<Usage> usage;  // turn.completed
   bool failed_status = false;  // an item whose status is "failed"
+  bool not_started = false;    // a command that the program's own sandbox failed to start
 };
 
 class Mapper {

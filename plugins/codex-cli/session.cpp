@@ -232,6 +232,7 @@ void CodexSession::take_item(const Mapped& mapped) {
     state_.work_items += is_work(mapped.item) ? 1 : 0;
   }
   state_.failed_items += is_work(mapped.item) && mapped.failed_status ? 1 : 0;
+  state_.not_started += mapped.not_started ? 1 : 0;
   if (mapped.item == ItemType::agent_message) {
     state_.answer = fingerprint(mapped.text);
     state_.answer_text = cut(mapped.text, kept_text);

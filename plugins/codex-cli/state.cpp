@@ -136,6 +136,7 @@ void visit(Archive& archive, S& state, std::uint64_t& exit_bits) {
   archive(state.answer_text);
   archive(state.work_items);
   archive(state.failed_items);
+  archive(state.not_started);
   archive(state.truncated);
   archive(state.open);
   archive(state.open_unlisted);

@@ -73,6 +73,7 @@ struct State {
   std::string answer_text;         // its beginning
   std::uint64_t work_items = 0;    // commands and file changes shown
   std::uint64_t failed_items = 0;  // of them with status "failed"
+  std::uint64_t not_started = 0;   // commands that the program's own sandbox failed to start
   std::uint64_t truncated = 0;     // records cut at the stream's cap
   std::vector<OpenItem> open;
   std::uint64_t open_unlisted = 0;

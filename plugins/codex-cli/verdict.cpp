@@ -35,6 +35,11 @@ Ending completed(const State& state) {
     out.findings.emplace_back("codex-commands-without-items");
     out.error = "the turn asked for commands or patches and none of them shows in the stream";
   }
+  if (state.not_started > 0) {
+    out.findings.emplace_back("codex-inner-sandbox");
+    out.error =
+        out.error.empty() ? "the program's own sandbox could not start what the turn asked for" : out.error;
+  }
   if (answer_check(state) == "missing") {
     out.findings.emplace_back("codex-final-answer-missing");
     out.error = out.error.empty() ? "the stream lacks the final answer that the program recorded" : out.error;
@@ -131,6 +136,7 @@ std::string verdict_details(const State& state, const Ending& ending) {
   }
   add(out, "workItems", std::to_string(state.work_items));
   add(out, "failedItems", std::to_string(state.failed_items));
+  add(out, "notStarted", std::to_string(state.not_started));
   add(out, "openItems", std::to_string(state.open.size() + state.open_unlisted));
   add(out, "truncatedRecords", std::to_string(state.truncated));
   add(out, "finalAnswer", "\"" + std::string(answer_check(state)) + "\"");

@@ -8,6 +8,7 @@ a real ordinary user; started by an ordinary user it runs as that user alone, an
 What a run has to show is derived from the scenario that the model server plays, not written down a second time.
 """
 
+import glob
 import json
 import os
 import signal
@@ -21,6 +22,7 @@ from real_harness import INSIDE, KEY, PYTHON, ModelServer, users
 
 CODEX = os.environ.get("HITCHRAIL_CODEX") or os.path.join(
     support.SOURCE, ".deps", "codex", "node_modules", "@openai", "codex", "bin", "codex.js")
+PLATFORM_PACKAGE = os.path.join(os.path.dirname(os.path.dirname(os.path.realpath(CODEX))), "..", "codex-linux-*", "vendor", "*")
 
 # Kinds that the host writes by itself; the rest of a journal is the harness's.
 HOST_KINDS = {"run.started", "run.verdict", "stream.stderr", "adapter.warning"}
@@ -236,6 +238,42 @@ class Road(Codex):
         self.assertNotIn("OPENAI_API_KEY", output)
         self.assertIn("CapEff:\t0000000000000000", output)
         self.assertNotIn("Seccomp:\t0", output)
+
+    def program_that_keeps_its_own_sandbox(self):
+        """The real program of a package copied by hard links, behind a script that asks for its own sandbox after all."""
+        package = os.path.join(self.world.folder("codex", 0o755), "package")
+        subprocess.run(["cp", "-al", os.path.join(glob.glob(PLATFORM_PACKAGE)[0], ""), package], check=True)
+        program = os.path.join(package, "bin", "codex")
+        os.rename(program, program + "-real")
+        script = """#!/bin/bash
+arguments=()
+for each; do
+  [ "$each" != danger-full-access ] || each=workspace-write
+  arguments+=("$each")
+done
+if [ -n "$CODEX_HOME" ] && [ -f "$CODEX_HOME/config.toml" ]; then
+  sed -i 's/danger-full-access/workspace-write/' "$CODEX_HOME/config.toml"
+fi
+exec "$0-real" "${arguments[@]}"
+"""
+        self.world.write(program, script.encode(), 0o755)
+        return program
+
+    def test_with_its_inner_sandbox_on_nothing_runs_and_that_is_no_success(self):
+        scenario = {"responses": [{"output": [{"command": "echo ran > ran.txt"}]},
+                                  {"delay_ms": 300, "output": [{"message": "Done, I believe."}]}]}
+        server = self.serve(scenario)
+        arguments = self.arguments(server, "-m", "Do it.")
+        arguments[arguments.index("--executable") + 1] = self.program_that_keeps_its_own_sandbox()
+        done = self.world.run(*arguments, timeout=60)
+        self.wait_for_no_processes()
+        self.assertFalse(os.path.exists(os.path.join(self.repo, "ran.txt")), done)
+        self.assertEqual(done.code, 1, done)
+        completion = self.completion()
+        self.assertNotEqual(completion["status"], "success", completion)
+        self.assertEqual(self.world.journal()[-1]["kind"], "run.failed")
+        # The model was answered: it is the commands that did not run, not the whole program.
+        self.assertEqual(len(server.requests()), 2)
 
     def test_a_failing_command_does_not_fail_the_run(self):
         scenario = {"responses": [{"output": [{"command": "echo out; echo err >&2; exit 3"}]},

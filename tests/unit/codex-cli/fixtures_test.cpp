@@ -134,7 +134,7 @@ TEST_CASE("A command and a patch give each step and a success with the last mess
   CHECK(verdict.continuation_reference == run.heard.conversations.at(0));
   CHECK(verdict.details ==
         R"({"exit":{"kind":"code","value":0},"sessionFile":"read","commandsAsked":2,"workItems":2,)"
-        R"("failedItems":0,"openItems":0,"truncatedRecords":0,"finalAnswer":"same","findings":[]})");
+        R"("failedItems":0,"notStarted":0,"openItems":0,"truncatedRecords":0,"finalAnswer":"same","findings":[]})");
   // 1000 + 1100 + 1200 tokens in, as the scenario says.
   CHECK(run.last().fields.find(R"({"inputTokens":3300,"cachedInputTokens":2500)") == 0);
 }
@@ -247,6 +247,30 @@ TEST_CASE("Work that was asked for and never shown is no success, though the pro
     CHECK(verdict.status == HR_VERDICT_PARTIAL);
     CHECK(verdict.code == "codex-commands-without-items");
   }
+}
+
+TEST_CASE("A command that the program's own sandbox failed to start is no success") {
+  const auto code_with = [](const std::string& command, const std::string& output) {
+    Fixture fixture = load("failing-command");
+    std::string changed;
+    for (const std::string& line : lines(fixture.stdout_bytes)) {
+      const bool end = line.find("\"item.completed\"") != std::string::npos &&
+                       line.find("\"command_execution\"") != std::string::npos;
+      changed +=
+          (end ? R"({"type":"item.completed","item":{"id":"item_0","type":"command_execution","command":")" +
+                     command + R"(","aggregated_output":")" + output +
+                     R"(","exit_code":1,"status":"failed"}})"
+               : line) +
+          "\n";
+    }
+    fixture.stdout_bytes = changed;
+    Run run(default_launch());
+    play(run, fixture);
+    return run.heard.verdict->code;
+  };
+  CHECK(code_with("make", "bwrap: No permissions to create new namespace\\n") == "codex-inner-sandbox");
+  CHECK(code_with("make", "make: bwrap: no such target\\n").empty());
+  CHECK(code_with("bwrap --help", "bwrap: unknown option\\n").empty());
 }
 
 TEST_CASE("A final answer that the stream lost is no success") {
