@@ -155,10 +155,11 @@ Result<bool> try_directory(Found& found) {
 }
 
 Result<bool> step_up(Found& found) {
-  Fd up(::openat(found.root.fd.get(), "..", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-  if (!up) {
+  auto opened = pathfs::open_parent(found.root.fd.get());
+  if (opened.has_error()) {
     return false;  // not ours to read: nothing above can be the operator's repository
   }
+  Fd up = std::move(opened).value();
   HR_TRY(identity, pathfs::identify(up.get()));
   // As git: the search ends at "/" and at the border of a file system.
   if (identity.same_file(found.root.identity) || identity.device != found.root.identity.device) {

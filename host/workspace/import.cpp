@@ -4,10 +4,12 @@
 
 #include <cerrno>
 #include <chrono>
+#include <ctime>
 #include <thread>
 
 #include "core/canonical.hpp"
 #include "core/file.hpp"
+#include "pathfs/edit.hpp"
 #include "workspace/git_call.hpp"
 #include "workspace/index_entries.hpp"
 #include "workspace/kept.hpp"
@@ -24,6 +26,11 @@ constexpr std::size_t kMaxListing = 512u << 20;
 constexpr std::size_t kMaxOtherRefs = 64;
 constexpr int kInstallAttempts = 3;
 constexpr std::chrono::milliseconds kLockWait{2'000};
+
+Error in_git_dir(Error error, const std::string& directory, const char* name) {
+  error.object = directory + "/" + name;
+  return error;
+}
 
 // One import. Members are what was found out so far; the order of the steps is the order of run().
 class Import {
@@ -292,13 +299,13 @@ class Import {
   // The import boundary holds these read-only, which it can only do with what exists; `git init` makes both.
   Status make_held_directories() {
     for (const char* name : {"hooks", "info"}) {
-      if (::mkdirat(worktree_.common_fd->get(), name, 0755) == 0) {
-        if (::geteuid() == 0 && ::fchownat(worktree_.common_fd->get(), name, worktree_.common_dir_id.uid,
-                                           worktree_.common_dir_id.gid, AT_SYMLINK_NOFOLLOW) != 0) {
-          return errno_error("change owner", name, errno);
-        }
-      } else if (errno != EEXIST) {
-        return errno_error("make directory", worktree_.common_dir + "/" + name, errno);
+      pathfs::DirectoryOptions options;
+      if (::geteuid() == 0) {
+        options.owner = pathfs::Owner{worktree_.common_dir_id.uid, worktree_.common_dir_id.gid};
+      }
+      auto made = pathfs::make_directory_beneath(worktree_.common_fd->get(), name, options);
+      if (made.has_error() && pathfs::io_reason(made.error()) != "eexist") {
+        return in_git_dir(std::move(made).error(), worktree_.common_dir, name);
       }
     }
     return {};
@@ -378,9 +385,13 @@ class Import {
   Result<Installed> replace_index() {
     const int git = worktree_.git_fd->get();
     const auto give_up = std::chrono::steady_clock::now() + kLockWait;
-    while (::linkat(git, scratch_.c_str(), git, "index.lock", 0) != 0) {
-      if (errno != EEXIST) {
-        return errno_error("lock index", worktree_.git_dir + "/index.lock", errno);
+    while (true) {
+      const Status linked = pathfs::link_beneath(git, scratch_, "index.lock");
+      if (linked.has_value()) {
+        break;
+      }
+      if (pathfs::io_reason(linked.error()) != "eexist") {
+        return in_git_dir(linked.error(), worktree_.git_dir, "index.lock");
       }
       if (std::chrono::steady_clock::now() > give_up) {
         return Installed::locked;
@@ -393,15 +404,15 @@ class Import {
     const bool same = now.has_value() && now.value() == copied_ && head.has_value() &&
                       head.value().ref == launch_.ref && head.value().oid == expected;
     if (!same) {
-      ::unlinkat(git, "index.lock", 0);
+      (void)pathfs::remove_file_beneath(git, "index.lock");
       return Installed::changed;
     }
-    if (::renameat(git, "index.lock", git, "index") != 0) {
-      const int error = errno;
-      ::unlinkat(git, "index.lock", 0);
-      return errno_error("replace index", worktree_.git_dir + "/index", error);
+    const Status replaced = pathfs::rename_beneath(git, "index.lock", "index", true);
+    if (replaced.has_error()) {
+      (void)pathfs::remove_file_beneath(git, "index.lock");
+      return in_git_dir(replaced.error(), worktree_.git_dir, "index");
     }
-    ::unlinkat(git, scratch_.c_str(), 0);
+    (void)pathfs::remove_file_beneath(git, scratch_);
     ::fsync(git);
     return Installed::done;
   }
@@ -415,32 +426,30 @@ class Import {
     HR_TRY(mine, pathfs::identify_at(git, scratch_));
     HR_TRY(lock, pathfs::identify_at(git, "index.lock"));
     if (mine.same_file(lock)) {
-      ::unlinkat(git, "index.lock", 0);
+      (void)pathfs::remove_file_beneath(git, "index.lock");
     }
-    ::unlinkat(git, scratch_.c_str(), 0);
-    ::unlinkat(git, (scratch_ + ".lock").c_str(), 0);
+    (void)pathfs::remove_file_beneath(git, scratch_);
+    (void)pathfs::remove_file_beneath(git, scratch_ + ".lock");
     return {};
   }
 
   Status copy_real_index() {
     const int git = worktree_.git_fd->get();
-    ::unlinkat(git, scratch_.c_str(), 0);
+    (void)pathfs::remove_file_beneath(git, scratch_);
     HR_TRY(bytes, read_metadata(git, "index", kMaxIndexFile));
     copied_ = sha256_hex(bytes);
     if (bytes.empty()) {
       return {};  // no index yet: git makes one
     }
-    struct stat st {};
-    if (::fstatat(git, "index", &st, AT_SYMLINK_NOFOLLOW) != 0) {
-      return errno_error("stat", worktree_.git_dir + "/index", errno);
-    }
-    HR_TRY(fd, open_at(git, scratch_, O_WRONLY | O_CREAT | O_EXCL, st.st_mode & 0777));
-    if (::geteuid() == 0 && ::fchown(fd.get(), st.st_uid, st.st_gid) != 0) {
+    HR_TRY(index, pathfs::identify_at(git, "index"));
+    HR_TRY(fd, pathfs::open_beneath(git, scratch_, O_WRONLY | O_CREAT | O_EXCL, index.mode & 0777));
+    if (::geteuid() == 0 && ::fchown(fd.get(), index.uid, index.gid) != 0) {
       return errno_error("change owner", scratch_path(), errno);
     }
     HR_CHECK(write_all(fd.get(), bytes));
     // Entries changed in the very second of the index are looked at again by git: the copy keeps that second.
-    const struct timespec times[2] = {st.st_atim, st.st_mtim};
+    const timespec second{index.modified_ns / 1'000'000'000, index.modified_ns % 1'000'000'000};
+    const timespec times[2] = {second, second};
     if (::futimens(fd.get(), times) != 0) {
       return errno_error("set time", scratch_path(), errno);
     }

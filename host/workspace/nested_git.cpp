@@ -1,141 +1,83 @@
 #include "workspace/nested_git.hpp"
 
-#include <dirent.h>
-#include <fcntl.h>
-#include <sys/stat.h>
-#include <unistd.h>
-
 #include <algorithm>
-#include <cerrno>
-#include <cstring>
-#include <memory>
-#include <utility>
 
-#include "core/fd.hpp"
+#include "pathfs/walk.hpp"
 
 namespace hitchrail::workspace {
 namespace {
 
 constexpr std::size_t kMaxEntries = 250'000;
+constexpr std::size_t kMaxDepth = 256;
 constexpr std::size_t kMaxReported = 64;
 
-class Walk {
+class Search {
  public:
-  Walk(NestedGit& found, std::int64_t since_unix_ms) : found_(found), since_(since_unix_ms) {}
+  Search(NestedGit& found, std::int64_t since_unix_ms)
+      : found_(found), since_ns_(since_unix_ms * 1'000'000) {}
 
-  // An explicit list instead of recursion: a run may have made a very deep tree. Paths are opened from the
-  // root component by component, so one descriptor is open at a time.
-  void run(int root) {
-    std::vector<std::string> waiting{""};
-    while (!waiting.empty()) {
-      const std::string path = std::move(waiting.back());
-      waiting.pop_back();
-      Fd directory = open_below(root, path);
-      if (!directory) {
-        found_.complete = false;
-        continue;
+  Status run(int root) {
+    const pathfs::WalkLimits limits{kMaxDepth, kMaxEntries, kMaxEntries};
+    const auto walked = pathfs::walk(root, "", limits, [this](const pathfs::Visit& visit) {
+      if (visit.name != ".git") {
+        return pathfs::Next::go_on;
       }
-      list(directory.get(), path, waiting);
-      if (seen_ > kMaxEntries) {
-        found_.complete = false;
-        return;
+      if (!visit.parent.empty()) {
+        look_at(visit);
       }
+      return pathfs::Next::skip;
+    });
+    if (walked.has_error() && !pathfs::is(walked.error(), pathfs::Code::walk_limit)) {
+      return walked.error();
     }
+    found_.complete = walked.has_value() && walked.value().unreadable == 0;
+    return {};
   }
 
  private:
-  static Fd open_below(int root, const std::string& path) {
-    constexpr int flags = O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK;
-    Fd current(::openat(root, ".", flags));
-    std::size_t begin = 0;
-    while (current && begin < path.size()) {
-      const std::size_t slash = std::min(path.find('/', begin), path.size());
-      current = Fd(::openat(current.get(), path.substr(begin, slash - begin).c_str(), flags));
-      begin = slash + 1;
+  [[nodiscard]] bool newer(const Result<pathfs::Identity>& identity) const {
+    if (identity.has_error()) {  // what cannot be looked at counts as changed
+      return !pathfs::is(identity.error(), pathfs::Code::not_found) &&
+             !pathfs::is(identity.error(), pathfs::Code::not_directory);
     }
-    return current;
+    return identity.value().type != pathfs::FileType::absent && identity.value().changed_ns >= since_ns_;
   }
 
-  void list(int directory, const std::string& path, std::vector<std::string>& waiting) {
-    std::unique_ptr<DIR, int (*)(DIR*)> stream(::fdopendir(::fcntl(directory, F_DUPFD_CLOEXEC, 3)),
-                                               ::closedir);
-    if (!stream) {
-      found_.complete = false;
-      return;
-    }
-    while (const dirent* entry = ::readdir(stream.get())) {
-      const std::string name = entry->d_name;
-      if (name == "." || name == ".." || (path.empty() && name == ".git")) {
-        continue;
-      }
-      if (++seen_ > kMaxEntries) {
-        return;
-      }
-      const std::string below = path.empty() ? name : path + "/" + name;
-      if (name == ".git") {
-        look_at(directory, below);
-      } else if (entry->d_type == DT_DIR || (entry->d_type == DT_UNKNOWN && is_directory(directory, name))) {
-        waiting.push_back(below);
-      }
-    }
-  }
-
-  static bool is_directory(int directory, const std::string& name) {
-    struct stat status {};
-    return ::fstatat(directory, name.c_str(), &status, AT_SYMLINK_NOFOLLOW) == 0 && S_ISDIR(status.st_mode);
-  }
-
-  bool newer(int directory, const char* name) const {
-    struct stat status {};
-    if (::fstatat(directory, name, &status, AT_SYMLINK_NOFOLLOW) != 0) {
-      return errno != ENOENT && errno != ENOTDIR;  // what cannot be looked at counts as changed
-    }
-    return static_cast<std::int64_t>(status.st_ctim.tv_sec) * 1000 + status.st_ctim.tv_nsec / 1'000'000 >=
-           since_;
-  }
-
-  void look_at(int parent, const std::string& path) {
-    bool changed = newer(parent, ".git");
-    Fd git(::openat(parent, ".git", O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK));
-    if (git) {
+  void look_at(const pathfs::Visit& visit) {
+    bool changed = newer(pathfs::identify_at(visit.directory, ".git"));
+    if (auto git = pathfs::open_directory_beneath(visit.directory, ".git"); git.has_value()) {
       for (const char* name :
            {"config", "config.worktree", "commondir", "hooks", "info", "info/attributes"}) {
-        changed = changed || newer(git.get(), name);
+        changed = changed || newer(pathfs::identify_beneath(git.value().get(), name));
       }
-      changed = changed || newer_hook(git.get());
+      changed = changed || newer_hook(git.value().get());
     }
     if (changed && found_.changed.size() < kMaxReported) {
-      found_.changed.push_back(path);
+      found_.changed.push_back(visit.path());
     }
   }
 
-  bool newer_hook(int git) const {
-    Fd hooks(::openat(git, "hooks", O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK));
-    if (!hooks) {
+  [[nodiscard]] bool newer_hook(int git) const {
+    auto hooks = pathfs::open_directory_beneath(git, "hooks");
+    if (hooks.has_error()) {
       return false;
     }
-    std::unique_ptr<DIR, int (*)(DIR*)> stream(::fdopendir(hooks.release()), ::closedir);
-    if (!stream) {
-      return true;
-    }
-    while (const dirent* entry = ::readdir(stream.get())) {
-      if (std::strcmp(entry->d_name, "..") != 0 && newer(::dirfd(stream.get()), entry->d_name)) {
-        return true;
-      }
-    }
-    return false;
+    const auto names = pathfs::list_directory(hooks.value().get());
+    return names.has_error() ||
+           std::any_of(names.value().begin(), names.value().end(), [&](const auto& name) {
+             return newer(pathfs::identify_at(hooks.value().get(), name));
+           });
   }
 
   NestedGit& found_;
-  std::int64_t since_;
-  std::size_t seen_ = 0;
+  std::int64_t since_ns_;
 };
 
 }  // namespace
 
 Result<NestedGit> changed_nested_git(int worktree_root, std::int64_t since_unix_ms) {
   NestedGit found;
-  Walk(found, since_unix_ms).run(worktree_root);
+  HR_CHECK(Search(found, since_unix_ms).run(worktree_root));
   std::sort(found.changed.begin(), found.changed.end());
   return found;
 }

@@ -4,7 +4,7 @@
 // boundary protects the top level only.
 //
 // The change time of an inode is the kernel's: a run cannot set it back. No link is followed; at most 250,000
-// entries are looked at.
+// entries and 256 levels are looked at.
 
 #include <cstdint>
 #include <string>
@@ -16,7 +16,7 @@ namespace hitchrail::workspace {
 
 struct NestedGit {
   std::vector<std::string> changed;  // paths of `.git` entries, relative, sorted; at most 64
-  bool complete = true;              // false: over the bound, or a directory could not be read
+  bool complete = true;              // false: over a bound, or a directory could not be read
 };
 // What is newer than `since_unix_ms` at or in a nested `.git`: the entry itself, its config files and its
 // hooks.

@@ -39,18 +39,23 @@ constexpr std::array<std::string_view, 19> kHarmless = {"core.filemode",
                                                         "user.name",
                                                         "user.email"};
 
+bool permission_denied(const Error& error) {
+  const std::string reason = pathfs::io_reason(error);
+  return reason == "eacces" || reason == "eperm";
+}
+
 Error open_failed(const std::string& path, const Error& error) {
-  if (error.code == "enoent") {
+  if (pathfs::is(error, pathfs::Code::not_found)) {
     return refused("worktree-missing", path, "there is no such directory",
                    "check the path given as worktree");
   }
-  if (error.code == "path-symlink" || error.code == "path-loop") {
+  if (pathfs::is(error, pathfs::Code::symlink_rejected)) {
     return refused("worktree-symlink", path, error.detail, "name the directory itself: `realpath` shows it");
   }
-  if (error.code == "path-wrong-type" || error.code == "enotdir") {
+  if (pathfs::is(error, pathfs::Code::not_directory)) {
     return refused("worktree-not-a-directory", path, error.detail, "name a directory of a git repository");
   }
-  if (error.code == "eacces" || error.code == "eperm") {
+  if (permission_denied(error)) {
     return refused("worktree-unreadable", path, error.detail, "give yourself read and search permission");
   }
   Error out = error;
@@ -271,8 +276,7 @@ Result<Worktree> open_worktree(const std::string& path, const OpenOptions& optio
   HR_CHECK(check_width(start.value()));
   auto discovered = discover(std::move(start).value());
   if (discovered.has_error()) {
-    const std::string& code = discovered.error().code;
-    return code == "eacces" ? open_failed(path, discovered.error()) : discovered.error();
+    return permission_denied(discovered.error()) ? open_failed(path, discovered.error()) : discovered.error();
   }
   Found found = std::move(discovered).value();
   HR_CHECK(check_owner(found, options));

@@ -94,7 +94,7 @@ Status copy_bytes(int from, int to, std::uint64_t size, const std::string& name)
 Status copy_index_file(int from_dir, const std::string& name, int to_dir, const Maker& make) {
   auto opened = pathfs::open_regular_beneath(from_dir, name);
   if (opened.has_error()) {
-    if (opened.error().code == "enoent") {
+    if (pathfs::is(opened.error(), pathfs::Code::not_found)) {
       return {};
     }
     return metadata_unsafe(name, opened.error().detail);
@@ -118,7 +118,7 @@ Status copy_index_file(int from_dir, const std::string& name, int to_dir, const 
 Status copy_index(const Worktree& worktree, int to_dir, const Maker& make) {
   const int git = worktree.git_fd->get();
   HR_CHECK(copy_index_file(git, "index", to_dir, make));
-  HR_TRY(names, list_directory(git));
+  HR_TRY(names, pathfs::list_directory(git));
   std::size_t shared = 0;
   for (const std::string& name : names) {
     if (name.starts_with("sharedindex.") && valid_oid(name.substr(12), worktree.object_format) &&

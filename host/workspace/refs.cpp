@@ -5,8 +5,6 @@
 #include <algorithm>
 #include <vector>
 
-#include "core/file.hpp"
-
 namespace hitchrail::workspace {
 namespace {
 
@@ -83,7 +81,7 @@ class LooseWalk {
     if (depth > kMaxDepth) {
       return metadata_unsafe(prefix, "refs are nested too deep");
     }
-    HR_TRY(names, list_directory(dirfd));
+    HR_TRY(names, pathfs::list_directory(dirfd, kMaxRefs));
     for (const std::string& name : names) {
       const std::string full = prefix + "/" + name;
       if (++seen_ > kMaxRefs) {
@@ -124,6 +122,13 @@ class LooseWalk {
   RefTable& out_;
   std::size_t seen_ = 0;
 };
+
+// What stands in the place of metadata, or on the way to it, is of another kind.
+bool is_unsafe(const Error& error) {
+  using enum pathfs::Code;
+  return pathfs::is(error, symlink_rejected) || pathfs::is(error, not_directory) ||
+         pathfs::is(error, not_regular_file);
+}
 
 }  // namespace
 
@@ -171,10 +176,10 @@ Status check_metadata(int dirfd, const std::string& path, MetadataKind kind) {
   auto opened = pathfs::open_beneath(dirfd, path, O_PATH);
   if (opened.has_error()) {
     const Error& error = opened.error();
-    if (error.code == "enoent") {
+    if (pathfs::is(error, pathfs::Code::not_found)) {
       return {};
     }
-    if (error.code == "path-symlink" || error.code == "path-wrong-type") {
+    if (is_unsafe(error)) {
       return metadata_unsafe(path, error.detail);
     }
     return error;
@@ -196,13 +201,13 @@ Result<std::string> read_metadata(int dirfd, const std::string& path, std::size_
     return text;
   }
   const Error& error = text.error();
-  if (error.code == "enoent") {
+  if (pathfs::is(error, pathfs::Code::not_found)) {
     return std::string();
   }
-  if (error.code == "path-symlink" || error.code == "path-wrong-type") {
+  if (is_unsafe(error)) {
     return metadata_unsafe(path, error.detail);
   }
-  if (error.code == "file-too-large") {
+  if (pathfs::is(error, pathfs::Code::too_large)) {
     return Error{ErrorClass::refused, "worktree-too-large",
                  "read repository",   path,
                  error.detail,        "repack or clone the repository anew"};
@@ -267,7 +272,8 @@ Result<RefTable> read_refs(int common_fd, std::string_view object_format) {
   HR_CHECK(check_metadata(common_fd, "refs", MetadataKind::directory));
   auto refs = pathfs::open_directory_beneath(common_fd, "refs");
   if (refs.has_error()) {
-    return refs.error().code == "enoent" ? Result<RefTable>(std::move(out)) : Result<RefTable>(refs.error());
+    return pathfs::is(refs.error(), pathfs::Code::not_found) ? Result<RefTable>(std::move(out))
+                                                             : Result<RefTable>(refs.error());
   }
   HR_CHECK(LooseWalk(object_format, out).directory(refs.value().get(), "refs", 0));
   return out;

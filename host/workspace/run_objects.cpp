@@ -64,9 +64,9 @@ Status RunObjects::check_layout(int private_fd) {
   HR_CHECK(check_metadata(private_fd, "objects/info/alternates", MetadataKind::file));
   auto packs = pathfs::open_directory_beneath(private_fd, "objects/pack");
   if (packs.has_error()) {
-    return packs.error().code == "enoent" ? Status{} : Status(packs.error());
+    return pathfs::is(packs.error(), pathfs::Code::not_found) ? Status{} : Status(packs.error());
   }
-  HR_TRY(names, list_directory(packs.value().get()));
+  HR_TRY(names, pathfs::list_directory(packs.value().get()));
   for (const std::string& name : names) {
     HR_CHECK(check_metadata(packs.value().get(), name, MetadataKind::file));
   }

@@ -10,12 +10,14 @@
 #include <memory>
 
 #include "core/canonical.hpp"
-#include "core/file.hpp"
 #include "core/text.hpp"
+#include "pathfs/walk.hpp"
 #include "workspace/git_call.hpp"
 
 namespace hitchrail::workspace {
 namespace {
+
+constexpr std::size_t kMaxBlockingSearch = 200'000;
 
 Error invalid(std::string_view line) {
   return Error{ErrorClass::internal,
@@ -104,55 +106,8 @@ std::string hash_entry(int root_fd, const std::string& path, std::uint64_t& budg
     auto hash = hash_regular(opened.value().get(), identity.value().size, budget);
     return hash.has_value() ? std::move(hash).value() : std::string();
   }
-  auto link = pathfs::open_beneath(root_fd, path, O_PATH);  // the link itself, if that is what it is
-  if (link.has_error()) {
-    return {};
-  }
-  std::string text(4096, '\0');
-  const ssize_t size = ::readlinkat(link.value().get(), "", text.data(), text.size());
-  if (size < 0) {
-    return {};
-  }
-  text.resize(static_cast<std::size_t>(size));
-  return sha256_hex(text);
-}
-
-std::string search_blocking(int dirfd, const std::string& prefix, int depth, std::size_t& budget) {
-  if (depth > 64) {
-    return {};
-  }
-  auto names = list_directory(dirfd);
-  if (names.has_error()) {
-    return {};
-  }
-  std::vector<std::string> below;
-  for (const std::string& name : names.value()) {
-    if (budget == 0) {
-      return {};
-    }
-    --budget;
-    const auto identity = pathfs::identify_at(dirfd, name);
-    if (identity.has_error()) {
-      continue;
-    }
-    if (identity.value().type == pathfs::FileType::directory && name != ".git") {
-      below.push_back(name);
-    } else if (identity.value().type == pathfs::FileType::other &&
-               (name == ".gitignore" || name == ".gitattributes")) {
-      return prefix + name;
-    }
-  }
-  for (const std::string& name : below) {
-    auto fd = pathfs::open_directory_beneath(dirfd, name);
-    if (fd.has_error()) {
-      continue;
-    }
-    std::string found = search_blocking(fd.value().get(), prefix + name + "/", depth + 1, budget);
-    if (!found.empty()) {
-      return found;
-    }
-  }
-  return {};
+  const auto text = pathfs::read_link_beneath(root_fd, path);  // the link itself, if that is what it is
+  return text.has_value() ? sha256_hex(text.value()) : std::string();
 }
 
 }  // namespace
@@ -221,8 +176,20 @@ void hash_files(int root_fd, std::vector<FileState>& files, std::uint64_t budget
 }
 
 std::string find_blocking_entry(int root_fd) {
-  std::size_t budget = 200'000;
-  return search_blocking(root_fd, "", 0, budget);
+  const pathfs::WalkLimits limits{64, kMaxBlockingSearch, kMaxBlockingSearch};
+  std::string found;
+  (void)pathfs::walk(root_fd, "", limits, [&found](const pathfs::Visit& visit) {
+    if (visit.name == ".git") {
+      return pathfs::Next::skip;
+    }
+    if (visit.type == pathfs::FileType::other &&
+        (visit.name == ".gitignore" || visit.name == ".gitattributes")) {
+      found = visit.path();
+      return pathfs::Next::stop;
+    }
+    return pathfs::Next::go_on;
+  });
+  return found;
 }
 
 }  // namespace hitchrail::workspace
