@@ -67,7 +67,6 @@ Machine probe_machine();
 // ---- compile
 // -----------------------------------------------------------------------------------------------------------
 enum class Backend { automatic, native, landlock };
-enum class Network { host, none };
 
 // What was proved of a backend on this machine (prove.hpp).
 struct ProvenBackend {
@@ -79,6 +78,8 @@ struct ProvenBackend {
 struct Options {
   Backend backend = Backend::automatic;  // HITCHRAIL_BOUNDARY_BACKEND=native|landlock for tests and operators
   std::uint64_t max_processes = 0;       // RLIMIT_NPROC in the user namespace; 0 = the preset's
+  std::uint64_t max_memory = 0;          // bytes; 0 = the preset's
+  std::string proof = {};                // digest of the probe result that is relied on, "" = none
   // With it a backend counts only as far as it was proved here: what is required, and under a `required`
   // preset kernel.surface and workspace.usable too. Without, as far as its design goes (git and version
   // probes).
@@ -120,6 +121,13 @@ struct Compiled {
   std::vector<Root> masks;   // dotfiles: an empty mode-000 file or directory is mounted over each (native)
   std::vector<Root> nested_git;      // `.git` entries below the top level: held read-only (native)
   std::shared_ptr<const Scan> scan;  // what recheck() compares with; absent for the fixed boundaries
+  // Absent protected names: true = by an overlay (upper layer the worktree), false = by placeholders.
+  bool overlay = false;
+  bool idmapped = false;  // a global uid of its own; worktree and run directories through idmapped mounts
+  // The run may make user namespaces and mounts of its own (an advisory preset, so that the provider's own
+  // sandbox works): no Landlock file rights, another uid than 0 inside, a filter that lets these calls
+  // through.
+  bool nested_allowed = false;
   // Bound over an (empty) file that exists in the home, except with copy_credentials (no mounts, or another
   // uid that could not read the original): then the caller puts a copy there, and the finisher removes it.
   std::vector<CredentialFile> credentials;
@@ -141,6 +149,11 @@ struct Compiled {
   bool has_git = false;
   std::string worktree;  // path inside
   std::uint64_t max_processes = 0;
+  std::uint64_t max_memory = 0;  // bytes, 0 = none
+  Enforcement enforcement = Enforcement::required;
+  Credentials credential_mode = Credentials::login;
+  std::vector<std::string> allowed_hosts;  // network gate
+  std::vector<std::string> unheld;  // required capabilities that an advisory preset goes without, sorted
   int landlock_abi = 0;
   json::Value evidence;  // filesystem-sandbox-evidence/v1 without run directory names
   std::vector<Warning> warnings;

@@ -159,6 +159,9 @@ std::vector<std::string> proven_by(Backend backend, const Machine& machine, Netw
   if (network == Network::none) {
     proven.emplace_back("network.none");
   }
+  if (network == Network::gate && native) {
+    proven.emplace_back("network.gate");
+  }
   std::sort(proven.begin(), proven.end());
   return proven;
 }
@@ -236,6 +239,10 @@ void choose_backend(const Preset& preset, const Machine& machine, const Options&
   std::vector<std::string> required = preset.required_capabilities;
   if (options.proven && preset.enforcement == Enforcement::required) {
     required.insert(required.end(), {"kernel.surface", "workspace.usable"});
+  }
+  if (out.network == Network::gate &&
+      std::find(required.begin(), required.end(), "network.gate") == required.end()) {
+    required.emplace_back("network.gate");
   }
   std::sort(required.begin(), required.end());
   required.erase(std::unique(required.begin(), required.end()), required.end());
@@ -394,7 +401,7 @@ void choose_user(const Roots& roots, const Machine& machine, Compiled& out) {
 void add_warnings(const Roots& roots, const Machine& machine, Compiled& out) {
   if (out.backend == Backend::landlock) {
     auto missing = without(capability_names(), proven_by(Backend::landlock, machine, out.network));
-    std::erase(missing, "network.none");  // said by itself
+    std::erase_if(missing, [](const std::string& name) { return name.rfind("network.", 0) == 0; });
     out.warnings.push_back(
         {"backend-landlock", "Not held by this backend: " + joined(missing) +
                                  ". No new name can be made at the top level of the worktree."});
@@ -427,8 +434,9 @@ const std::vector<std::string>& capability_names() {
   static const std::vector<std::string> names{
       "filesystem.denied", "filesystem.metadata", "filesystem.private-tmp", "filesystem.protected-names",
       "filesystem.read",   "filesystem.set-id",   "filesystem.write",       "ipc.isolation",
-      "kernel.surface",    "network.none",        "process.isolation",      "process.settings",
-      "process.tree",      "sockets.abstract",    "sockets.outside",        "workspace.usable"};
+      "kernel.surface",    "network.gate",        "network.none",           "process.isolation",
+      "process.settings",  "process.tree",        "sockets.abstract",       "sockets.outside",
+      "workspace.usable"};
   return names;
 }
 
@@ -477,13 +485,17 @@ Result<Compiled> compile_with(const Preset& preset, const Roots& roots, const Ma
   Compiled out;
   out.run_directories = !fixed;
   out.preset_id = preset.id;
-  out.network = preset.network_allowed ? Network::host : Network::none;
+  out.network = preset.network;
+  out.allowed_hosts = preset.allowed_hosts;
+  out.enforcement = preset.enforcement;
+  out.credential_mode = preset.credentials;
+  out.max_memory = options.max_memory != 0 ? options.max_memory : preset.max_memory;
   out.max_processes = options.max_processes != 0 ? options.max_processes : preset.max_processes;
   judge_roots(roots, machine, out);
   choose_backend(preset, machine, options, out);
   out.fixed_inside = out.backend == Backend::native;
   out.unix_sockets = out.backend == Backend::native && !fixed;
-  out.net_namespace = out.backend == Backend::native && out.network == Network::none && machine.net_namespace;
+  out.net_namespace = out.backend == Backend::native && out.network != Network::host && machine.net_namespace;
   out.inet_sockets = out.network == Network::host || (out.net_namespace && !fixed);
   out.landlock_abi = machine.landlock_abi;
   choose_user(roots, machine, out);

@@ -86,7 +86,7 @@ Status add_evidence(const std::string& preset_digest, Enforcement enforcement, c
   policy.set("presetId", compiled.preset_id);
   policy.set("presetDigest", preset_digest);
   policy.set("enforcement", enforcement == Enforcement::required ? "required" : "advisory");
-  policy.set("network", compiled.network == Network::host ? "host" : "none");
+  policy.set("network", network_name(compiled.network));
   policy.set("unixSockets", compiled.unix_sockets ? "inside" : "socketpair-only");
   policy.set("roots", roots_of(compiled));
   policy.set("protected", protected_of(compiled));
@@ -109,7 +109,7 @@ Status add_evidence(const std::string& preset_digest, Enforcement enforcement, c
   evidence.set("capabilityVersion", "hitchrail-boundary/v1");
   evidence.set("policyHash", hash);
   evidence.set("presetId", compiled.preset_id);
-  evidence.set("network", compiled.network == Network::host ? "host" : "none");
+  evidence.set("network", network_name(compiled.network));
   evidence.set("landlockAbi", machine.landlock_abi);
   evidence.set("filterDigest", sha256_prefixed(filter));
   evidence.set("uid", compiled.uid);

@@ -13,6 +13,12 @@
 namespace hitchrail::boundary {
 
 enum class Enforcement { required, advisory };
+enum class Network { host, none, gate };  // gate: loopback only, and the run's hitchrail-gate as the way out
+const char* network_name(Network network);
+// What of the operator's credentials a run may get: none; variables of the profile's credential list; or
+// these and the provider's login file.
+enum class Credentials { none, environment, login };
+const char* credentials_name(Credentials credentials);
 
 struct Preset {
   std::string id;
@@ -20,16 +26,23 @@ struct Preset {
   std::string description;
   Enforcement enforcement = Enforcement::required;
   std::vector<std::string> required_capabilities;  // of capability_names()
-  std::vector<std::string> read_paths;             // `<workspace>`, `<workspace>/x`, `~/x`, absolute
+  // `<workspace>`, `<workspace>/x`, `~`, `~/x`, absolute. The deepest entry that contains a path decides;
+  // at equal depth deny, then write, then read.
+  std::vector<std::string> read_paths;
   std::vector<std::string> write_paths;
   std::vector<std::string> denied_paths;
-  // Package stores that hard-link: folders (also inside the worktree) that are granted read-only.
-  std::vector<std::string> stores;
-  bool dotfile_masking = false;  // every dotfile below the granted paths is covered
-  bool network_allowed = true;           // network: host | none
-  std::vector<std::string> environment;  // names a run may take over from the operator's environment
-  std::uint64_t max_processes = 0;       // 0 = no limit of its own
-  std::string digest;                    // of the canonical form
+  std::vector<std::string> stores;  // package stores that hard-link into worktrees: granted read-only, links
+                                    // into them are no way out
+  bool dotfile_masking = false;     // entries of the worktree that begin with a dot are masked
+  bool local_only_handles = false;  // no root on a network file system; no provider without a local process
+  Network network = Network::host;
+  std::vector<std::string> allowed_hosts;  // gate: names beside the profile's providerHosts, lower case
+  std::vector<std::string> environment;    // names a run may take over from the operator's environment
+  Credentials credentials = Credentials::login;
+  std::uint64_t max_processes = 0;  // 0 = no limit of its own
+  std::uint64_t max_memory = 0;     // bytes, 0 = none
+  bool built_in = false;            // set by whoever loaded it
+  std::string digest;               // of the canonical form
 };
 
 // Every capability a backend can prove, e.g. "filesystem.read-outside", sorted.

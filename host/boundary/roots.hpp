@@ -33,6 +33,7 @@ struct Root {
   bool directory = true;
   std::uint32_t uid = 0;  // owner on disk
   std::uint32_t gid = 0;
+  bool remote = false;  // on a file system that another machine serves
 };
 struct Entry {
   std::string name;
@@ -73,8 +74,9 @@ struct Roots {
   std::vector<Root> denied;  // preset's denied paths that exist
   std::vector<Root> stores;  // preset's package stores: granted read-only, not masked
   std::shared_ptr<const Scan>
-      scan;                   // of these very roots (scan.hpp); compile() takes refusals and masks from it
-  std::string operator_home;  // the operator's $HOME: never a writable root itself
+      scan;  // of these very roots (scan.hpp); compile() takes refusals and masks from it
+  std::vector<std::string> denied_absent;  // denied paths that do not exist, as they would be called
+  std::string operator_home;               // the operator's $HOME: never a writable root itself
   std::vector<std::string>
       host_private;  // state, config, credential files: no granted root contains or lies in one
   std::vector<std::string>

@@ -8,7 +8,7 @@ Preset fixed_preset(const char* id) {
   Preset preset;
   preset.id = id;
   preset.name = id;
-  preset.network_allowed = false;
+  preset.network = Network::none;
   preset.required_capabilities = {"filesystem.read", "filesystem.write", "network.none", "sockets.outside"};
   preset.digest = std::string("fixed:") + id;
   return preset;

@@ -61,6 +61,7 @@ json::Value sandbox_json(const BoundaryStage& boundary, const PlanStage& plan) {
   value.set("decision", boundary.compiled.blockers.empty() ? "allow" : "block");
   json::Value effective = json::Value::object();
   effective.set("networkAccessEnabled", boundary.compiled.network == boundary::Network::host);
+  effective.set("network", network_name(boundary.compiled.network));
   json::Value keys = json::Value::array();
   for (const auto& [name, text] : plan.environment) {
     keys.push(name);

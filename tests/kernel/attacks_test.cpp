@@ -156,7 +156,7 @@ std::string run_inside(const Attack& attack, Backend backend, Layers layers) {
   boundary::Roots roots = world.roots(programs);
   roots.read.push_back(boundary::resolve_root(world.path("readable")).value());
   boundary::Preset preset = world.preset();
-  preset.network_allowed = !attack.without_network;
+  preset.network = attack.without_network ? boundary::Network::none : boundary::Network::host;
   auto compiled = boundary::compile(preset, roots, World::machine(), {.backend = backend});
   REQUIRE(compiled.has_value());
   const Status admitted = boundary::admit(compiled.value());

@@ -110,7 +110,7 @@ TEST_CASE("the landlock backend grants the entries one by one and no protected n
 
 TEST_CASE("network none is proven by a network namespace, or by sockets that cannot be made") {
   Preset none = preset({"network.none"});
-  none.network_allowed = false;
+  none.network = Network::none;
   const Compiled native = compiled(none, machine_with(true, 7));
   CHECK(native.net_namespace);
   CHECK(native.inet_sockets);
@@ -144,7 +144,7 @@ TEST_CASE("the policy hash is of roles and roots: stable, and another for every 
   CHECK(compiled(preset(), machine_with(true, 6)).policy_hash ==
         first);  // the machine is evidence, not policy
   Preset none = preset();
-  none.network_allowed = false;
+  none.network = Network::none;
   CHECK(compiled(none, machine_with(true, 7)).policy_hash != first);
   CHECK(compiled(preset(), machine_with(true, 7), {.backend = Backend::landlock}).policy_hash != first);
   CHECK(compiled(preset(), machine_with(true, 7), {.max_processes = 7}).policy_hash != first);

@@ -39,7 +39,7 @@ class Run {
     preset.required_capabilities = {"filesystem.read", "filesystem.write"};
     preset.read_paths = {"<workspace>"};
     preset.write_paths = {"<workspace>"};
-    preset.network_allowed = false;
+    preset.network = boundary::Network::none;
     boundary::Roots roots;
     roots.worktree = need(boundary::inspect_writable_root(worktree_.root));
     roots.git_objects = need(boundary::resolve_root(worktree_.object_stores.front()));
