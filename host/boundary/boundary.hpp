@@ -199,7 +199,7 @@ struct Inside {
   std::string
       objects;  // where the real object directory is seen: for objects/info/alternates of the private one
   std::vector<std::pair<std::string, std::string>>
-      environment;  // HOME TMPDIR TMP TEMP GIT_* USER LOGNAME SHELL PATH
+      environment;  // HOME TMPDIR TMP TEMP XDG_CACHE_HOME GIT_* USER LOGNAME SHELL PATH
 };
 inline constexpr const char* inside_home = "/hitchrail/home";
 inline constexpr const char* inside_git = "/hitchrail/git";

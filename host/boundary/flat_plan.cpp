@@ -90,6 +90,7 @@ Inside inside(const Compiled& compiled, const RunDirectories& run) {
                       {"TMPDIR", view.temp},
                       {"TMP", view.temp},
                       {"TEMP", view.temp},
+                      {"XDG_CACHE_HOME", (view.temp == "/" ? "" : view.temp) + "/cache"},
                       {"USER", user},
                       {"LOGNAME", user},
                       {"SHELL", compiled.shell},

@@ -48,12 +48,14 @@ TEST_CASE("exit codes, signals and both streams come back as they are") {
 
 TEST_CASE("the worktree and the run's directories are written on the host, and nothing else is there") {
   const World world;
-  const RunOutput output = world.run_shell(
-      Backend::native,
-      "echo a > src/made; echo b > $HOME/b; echo c > $TMPDIR/c; ls -A /; ls /etc /home /var /sys /run");
+  const RunOutput output =
+      world.run_shell(Backend::native,
+                      "echo a > src/made; echo b > $HOME/b; echo c > $TMPDIR/c; mkdir $XDG_CACHE_HOME; echo "
+                      "d > $XDG_CACHE_HOME/d; ls -A /; ls /etc /home /var /sys /run");
   CHECK(world.read(world.path("tree/src/made")) == "a\n");
   CHECK(world.read(world.path("attempt/home/b")) == "b\n");
   CHECK(world.read(world.path("attempt/temp/c")) == "c\n");
+  CHECK(world.read(world.path("attempt/temp/cache/d")) == "d\n");  // goes with the temporary directory
   for (const char* absent : {"/home", "/var", "/sys", "/run"}) {
     INFO(absent);
     CHECK(output.err.find(std::string("'") + absent + "'") != std::string::npos);
