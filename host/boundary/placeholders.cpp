@@ -5,17 +5,16 @@
 // is recorded, then it is renamed (never over anything). So at every point a record on disk names what may
 // exist: by a name nobody else uses, or by its inode.
 #include <fcntl.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
-#include <cstdio>
 #include <cstdlib>
 
 #include "boundary/internal.hpp"
 #include "core/file.hpp"
 #include "core/ids.hpp"
 #include "core/text.hpp"
+#include "pathfs/edit.hpp"
 
 namespace hitchrail::boundary {
 namespace {
@@ -90,12 +89,9 @@ Result<std::vector<Placeholder>> read_record(int attempt_dirfd) {
 }
 
 Result<Fd> open_root(const Placeholder& each) {
-  HR_TRY(root, open_no_symlinks(AT_FDCWD, each.root, O_RDONLY | O_DIRECTORY));
-  struct stat info {};
-  if (fstat(root.get(), &info) < 0) {
-    return errno_error("stat", each.root, errno);
-  }
-  if (Identity{info.st_dev, info.st_ino} != each.root_identity) {
+  HR_TRY(root, pathfs::open_absolute(each.root, O_RDONLY | O_DIRECTORY));
+  HR_TRY(found, pathfs::identify(root.get()));
+  if (Identity{found.device, found.inode} != each.root_identity) {
     return Error{ErrorClass::refused,
                  "root-changed",
                  "open root",
@@ -107,18 +103,25 @@ Result<Fd> open_root(const Placeholder& each) {
 }
 
 std::optional<Identity> identity_of(int root, const std::string& name) {
-  struct stat info {};
-  if (fstatat(root, name.c_str(), &info, AT_SYMLINK_NOFOLLOW) < 0 || !S_ISDIR(info.st_mode)) {
+  const auto found = pathfs::identify_at(root, name);
+  if (found.has_error() || found.value().type != pathfs::FileType::directory) {
     return std::nullopt;
   }
-  return Identity{info.st_dev, info.st_ino};
+  return Identity{found.value().device, found.value().inode};
+}
+
+Error at_place(Error error, const Placeholder& each) {
+  error.operation = "make placeholder";
+  error.object = each.root + "/" + each.name;
+  return error;
 }
 
 Status make_working(std::vector<Placeholder>& list) {
   for (Placeholder& each : list) {
     HR_TRY(root, open_root(each));
-    if (mkdirat(root.get(), each.working_name.c_str(), 0755) < 0) {
-      return errno_error("make placeholder", each.root + "/" + each.name, errno);
+    const auto made = pathfs::make_directory_beneath(root.get(), each.working_name);
+    if (made.has_error()) {
+      return at_place(made.error(), each);
     }
     const auto identity = identity_of(root.get(), each.working_name);
     if (!identity) {
@@ -132,10 +135,10 @@ Status make_working(std::vector<Placeholder>& list) {
 Status rename_all(const std::vector<Placeholder>& list) {
   for (const Placeholder& each : list) {
     HR_TRY(root, open_root(each));
-    if (renameat2(root.get(), each.working_name.c_str(), root.get(), each.name.c_str(), RENAME_NOREPLACE) <
-        0) {
-      Error error = errno_error("place placeholder", each.root + "/" + each.name, errno);
-      error.code = error.code == "eexist" ? "protected-name-appeared" : error.code;
+    const Status placed = pathfs::rename_beneath(root.get(), each.working_name, each.name);
+    if (placed.has_error()) {
+      Error error = at_place(placed.error(), each);
+      error.code = pathfs::io_reason(error) == "eexist" ? "protected-name-appeared" : error.code;
       return error;
     }
   }
@@ -195,8 +198,7 @@ Status remove_placeholders(int attempt_dirfd, std::vector<std::string>* kept) {
     if (root.has_error()) {
       // Gone, or another one at its place: nothing of ours is there. Anything else (no permission, say) may
       // pass.
-      const std::string& code = root.error().code;
-      if (code != "enoent" && code != "enotdir" && code != "eloop" && code != "root-changed") {
+      if (pathfs::is(root.error(), pathfs::Code::io)) {
         all = false;
         if (kept != nullptr) {
           kept->push_back(each.root + "/" + each.name);
@@ -205,7 +207,8 @@ Status remove_placeholders(int attempt_dirfd, std::vector<std::string>* kept) {
       continue;
     }
     const int fd = root.value().get();
-    if (unlinkat(fd, each.working_name.c_str(), AT_REMOVEDIR) < 0 && errno != ENOENT) {
+    const Status working = pathfs::remove_directory_beneath(fd, each.working_name);
+    if (working.has_error() && !pathfs::is(working.error(), pathfs::Code::not_found)) {
       all = false;
     }
     const auto found = identity_of(fd, each.name);
@@ -213,8 +216,9 @@ Status remove_placeholders(int attempt_dirfd, std::vector<std::string>* kept) {
       continue;
     }
     // rmdir itself refuses what is not empty.
-    if (unlinkat(fd, each.name.c_str(), AT_REMOVEDIR) < 0 && errno != ENOENT) {
-      all = all && errno == ENOTEMPTY;
+    const Status removed = pathfs::remove_directory_beneath(fd, each.name);
+    if (removed.has_error() && !pathfs::is(removed.error(), pathfs::Code::not_found)) {
+      all = all && pathfs::io_reason(removed.error()) == "enotempty";
       if (kept != nullptr) {
         kept->push_back(each.root + "/" + each.name);
       }

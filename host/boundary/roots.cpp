@@ -1,14 +1,12 @@
 #include "boundary/roots.hpp"
 
 #include <fcntl.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include <climits>
 #include <cstdlib>
 
 #include "boundary/internal.hpp"
-#include "core/file.hpp"
+#include "pathfs/pathfs.hpp"
 
 namespace hitchrail::boundary {
 namespace {
@@ -38,14 +36,20 @@ bool canonical_text(const std::string& path) {
   return true;
 }
 
-EntryKind kind_of(mode_t mode) {
-  if (S_ISDIR(mode)) {
-    return EntryKind::directory;
+EntryKind kind_of(pathfs::FileType type) {
+  switch (type) {
+    case pathfs::FileType::absent:
+      return EntryKind::absent;
+    case pathfs::FileType::directory:
+      return EntryKind::directory;
+    case pathfs::FileType::regular:
+      return EntryKind::file;
+    case pathfs::FileType::symlink:
+      return EntryKind::symlink;
+    case pathfs::FileType::other:
+      break;
   }
-  if (S_ISREG(mode)) {
-    return EntryKind::file;
-  }
-  return S_ISLNK(mode) ? EntryKind::symlink : EntryKind::other;
+  return EntryKind::other;
 }
 
 constexpr std::size_t max_entries = 4096;
@@ -69,34 +73,29 @@ Result<Root> resolve_root(const std::string& path, bool want_directory) {
   if (!canonical_text(path)) {
     return alias_error(path, "The path is not absolute and canonical.");
   }
-  auto opened = open_no_symlinks(AT_FDCWD, path, O_PATH);
+  auto opened = pathfs::open_absolute(path, O_PATH);
   if (opened.has_error()) {
-    const std::string& code = opened.error().code;
-    if (code == "eloop") {
+    if (pathfs::is(opened.error(), pathfs::Code::symlink_rejected)) {
       return alias_error(path, "A component of the path is a symbolic link.");
     }
-    if (code == "enoent" || code == "enotdir") {
+    if (pathfs::is(opened.error(), pathfs::Code::not_found) ||
+        pathfs::is(opened.error(), pathfs::Code::not_directory)) {
       return Error{ErrorClass::refused, "root-missing", "resolve root", path, "It does not exist.", ""};
     }
     return opened.error();
   }
-  struct stat info {};
-  if (fstat(opened.value().get(), &info) < 0) {
-    return errno_error("stat root", path, errno);
-  }
-  if (S_ISLNK(info.st_mode)) {
-    return alias_error(path, "The last component is a symbolic link.");
-  }
-  if (want_directory && !S_ISDIR(info.st_mode)) {
+  HR_TRY(found, pathfs::identify(opened.value().get()));
+  const bool directory = found.type == pathfs::FileType::directory;
+  if (want_directory && !directory) {
     return Error{
         ErrorClass::refused, "root-not-directory", "resolve root", path, "It is not a directory.", ""};
   }
   Root root;
   root.path = path;
-  root.identity = {info.st_dev, info.st_ino};
-  root.directory = S_ISDIR(info.st_mode);
-  root.uid = info.st_uid;
-  root.gid = info.st_gid;
+  root.identity = {found.device, found.inode};
+  root.directory = directory;
+  root.uid = found.uid;
+  root.gid = found.gid;
   return root;
 }
 
@@ -112,10 +111,10 @@ Result<Root> resolve_trusted(const std::string& path) {
 
 Result<WritableRoot> inspect_writable_root(const std::string& path) {
   HR_TRY(root, resolve_root(path));
-  HR_TRY(directory, open_no_symlinks(AT_FDCWD, path, O_RDONLY | O_DIRECTORY));
+  HR_TRY(directory, pathfs::open_absolute(path, O_RDONLY | O_DIRECTORY));
   WritableRoot writable;
   writable.root = root;
-  HR_TRY(names, list_directory(directory.get()));
+  HR_TRY(names, pathfs::list_directory(directory.get()));
   writable.too_many_entries = names.size() > max_entries;
   for (const std::string& name : names) {
     const bool is_protected = std::any_of(protected_names().begin(), protected_names().end(),
@@ -123,14 +122,11 @@ Result<WritableRoot> inspect_writable_root(const std::string& path) {
     if (writable.entries.size() >= max_entries && !is_protected) {
       continue;
     }
-    struct stat info {};
-    if (fstatat(directory.get(), name.c_str(), &info, AT_SYMLINK_NOFOLLOW) < 0) {
-      if (errno == ENOENT) {
-        continue;  // gone since the listing
-      }
-      return errno_error("stat entry", path + "/" + name, errno);
+    HR_TRY(found, pathfs::identify_at(directory.get(), name));
+    if (found.type == pathfs::FileType::absent) {
+      continue;  // gone since the listing
     }
-    writable.entries.push_back({name, kind_of(info.st_mode), {info.st_dev, info.st_ino}});
+    writable.entries.push_back({name, kind_of(found.type), {found.device, found.inode}});
   }
   return writable;
 }

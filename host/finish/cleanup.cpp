@@ -7,7 +7,7 @@
 #include <cerrno>
 
 #include "attempt/attempt.hpp"
-#include "core/file.hpp"
+#include "pathfs/edit.hpp"
 
 namespace hitchrail::finish {
 namespace {
@@ -21,15 +21,8 @@ Status remove_name(int dirfd, const char* name) {
 
 // The harness owned the home: a link in the way is not followed, and then there is no copy of ours behind it.
 Status remove_login(int attempt_dirfd, const std::string& path) {
-  const std::size_t slash = path.rfind('/');
-  const std::string folder = slash == std::string::npos ? "home" : "home/" + path.substr(0, slash);
-  const std::string name = slash == std::string::npos ? path : path.substr(slash + 1);
-  auto parent = open_no_symlinks(attempt_dirfd, folder, O_RDONLY | O_DIRECTORY);
-  if (parent.has_error()) {
-    const std::string& code = parent.error().code;
-    return code == "enoent" || code == "eloop" || code == "enotdir" ? Status{} : Status(parent.error());
-  }
-  return remove_name(parent.value().get(), name.c_str());
+  const Status removed = pathfs::remove_file_beneath(attempt_dirfd, "home/" + path);
+  return removed.has_error() && pathfs::is(removed.error(), pathfs::Code::io) ? removed : Status{};
 }
 
 }  // namespace
@@ -60,10 +53,10 @@ Status cleanup(int attempt_dirfd, const json::Value& header, bool keep_git) {
       HR_CHECK(remove_login(attempt_dirfd, path.as_string()));
     }
   }
-  (void)remove_tree_at(attempt_dirfd, "temp");
+  (void)pathfs::remove_tree_beneath(attempt_dirfd, "temp");
   if (!keep_git) {
-    (void)remove_tree_at(attempt_dirfd, "git");
-    (void)remove_tree_at(attempt_dirfd, "git-base");
+    (void)pathfs::remove_tree_beneath(attempt_dirfd, "git");
+    (void)pathfs::remove_tree_beneath(attempt_dirfd, "git-base");
   }
   return {};
 }

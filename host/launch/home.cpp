@@ -8,6 +8,7 @@
 #include <cerrno>
 
 #include "core/file.hpp"
+#include "pathfs/edit.hpp"
 
 namespace hitchrail::launch {
 
@@ -16,32 +17,23 @@ namespace {
 constexpr std::size_t max_carried_bytes = 256u << 20;
 constexpr std::size_t max_login_bytes = 1u << 20;
 
-// Opens (making what is missing, 0700) the directory part of a relative path; gives the last component.
-Result<Fd> make_parents(int root, const std::string& path, std::string& leaf) {
-  HR_TRY(current, open_at(root, ".", O_RDONLY | O_DIRECTORY));
-  std::size_t begin = 0;
-  for (std::size_t slash = path.find('/'); slash != std::string::npos; slash = path.find('/', begin)) {
-    const std::string name = path.substr(begin, slash - begin);
-    begin = slash + 1;
-    if (::mkdirat(current.get(), name.c_str(), 0700) != 0 && errno != EEXIST) {
-      return errno_error("make directory in the home", path, errno);
-    }
-    HR_TRY(next, open_at(current.get(), name, O_RDONLY | O_DIRECTORY));
-    current = std::move(next);
-  }
-  leaf = path.substr(begin);
-  return current;
-}
-
 Status write_home_file(int home, const std::string& path, std::string_view bytes) {
-  std::string leaf;
-  HR_TRY(directory, make_parents(home, path, leaf));
-  HR_TRY(file, open_at(directory.get(), leaf, O_WRONLY | O_CREAT | O_EXCL, 0600));
-  return write_all(file.get(), bytes);
+  if (const std::size_t slash = path.rfind('/'); slash != std::string::npos) {
+    pathfs::DirectoryOptions directories;
+    directories.mode = 0700;
+    directories.parents = true;
+    HR_CHECK(pathfs::make_directory_beneath(home, path.substr(0, slash), directories));
+  }
+  pathfs::WriteOptions options;
+  options.replace = false;
+  options.mode = 0600;
+  options.sync = false;  // a start that a power cut interrupts is never resumed
+  HR_CHECK(pathfs::write_beneath(home, path, bytes, options));
+  return {};
 }
 
 Status carry_file(int from, const std::string& name, int home, const std::string& path) {
-  HR_TRY(bytes, read_file_at(from, name, max_carried_bytes));
+  HR_TRY(bytes, pathfs::read_beneath(from, name, max_carried_bytes));
   return write_home_file(home, path, bytes);
 }
 
@@ -51,22 +43,23 @@ Status carry_matches(int directory, const std::string& pattern, const std::strin
                      const std::string& conversation, int home) {
   const auto slash = pattern.find('/');
   const std::string component = pattern.substr(0, slash);
-  HR_TRY(names, list_directory(directory));
+  HR_TRY(names, pathfs::list_directory(directory));
   for (const auto& name : names) {
     if (::fnmatch(component.c_str(), name.c_str(), FNM_PERIOD) != 0) {
       continue;
     }
-    struct stat status {};
-    if (::fstatat(directory, name.c_str(), &status, AT_SYMLINK_NOFOLLOW) != 0) {
+    const auto identity = pathfs::identify_at(directory, name);
+    if (identity.has_error()) {
       continue;
     }
     const std::string path = prefix.empty() ? name : prefix + "/" + name;
     if (slash == std::string::npos) {
-      if (S_ISREG(status.st_mode) && name.find(conversation) != std::string::npos) {
+      if (identity.value().type == pathfs::FileType::regular &&
+          name.find(conversation) != std::string::npos) {
         HR_CHECK(carry_file(directory, name, home, path));
       }
-    } else if (S_ISDIR(status.st_mode)) {
-      HR_TRY(next, open_at(directory, name, O_RDONLY | O_DIRECTORY));
+    } else if (identity.value().type == pathfs::FileType::directory) {
+      HR_TRY(next, pathfs::open_directory_beneath(directory, name));
       HR_CHECK(carry_matches(next.get(), pattern.substr(slash + 1), path, conversation, home));
     }
   }
