@@ -119,6 +119,7 @@ struct Compiled {
   std::vector<Protected> protected_names;
   std::vector<Root> denied;  // masked (native) or not granted (landlock)
   std::vector<Root> masks;   // dotfiles: an empty mode-000 file or directory is mounted over each (native)
+  bool dotfile_masking = false;
   std::vector<Root> nested_git;      // `.git` entries below the top level: held read-only (native)
   std::shared_ptr<const Scan> scan;  // what recheck() compares with; absent for the fixed boundaries
   // Absent protected names: true = by an overlay (upper layer the worktree), false = by placeholders.

@@ -91,7 +91,8 @@ void judge_root(const Root& root, const Roots& roots, bool writable, Compiled& o
   }
 }
 
-void judge_writable(const WritableRoot& writable, const Machine& machine, Compiled& out) {
+// `mounts`: of the machine, where the roots were not scanned (which judges mounts itself).
+void judge_writable(const WritableRoot& writable, const std::vector<std::string>& mounts, Compiled& out) {
   for (const Entry& entry : writable.entries) {
     const bool is_protected = std::any_of(protected_names().begin(), protected_names().end(),
                                           [&](const char* name) { return entry.name == name; });
@@ -104,7 +105,7 @@ void judge_writable(const WritableRoot& writable, const Machine& machine, Compil
              "Remove it.");
     }
   }
-  for (const std::string& mount : machine.mount_points) {
+  for (const std::string& mount : mounts) {
     if (mount != writable.root.path && contains(writable.root.path, mount)) {
       refuse(out, "nested-mount", mount, "Another file system is mounted inside the writable root.",
              "Unmount it, or use a worktree without mounts inside.");
@@ -113,17 +114,21 @@ void judge_writable(const WritableRoot& writable, const Machine& machine, Compil
 }
 
 void judge_roots(const Roots& roots, const Machine& machine, Compiled& out) {
+  const std::vector<std::string> mounts = roots.scan ? std::vector<std::string>{} : machine.mount_points;
   if (roots.worktree) {
     judge_root(roots.worktree->root, roots, !roots.worktree_read_only, out);
     if (!roots.worktree_read_only) {
-      judge_writable(*roots.worktree, machine, out);
+      judge_writable(*roots.worktree, mounts, out);
     }
   }
   for (const WritableRoot& root : roots.write) {
     judge_root(root.root, roots, true, out);
-    judge_writable(root, machine, out);
+    judge_writable(root, mounts, out);
   }
   for (const Root& root : roots.read) {
+    judge_root(root, roots, false, out);
+  }
+  for (const Root& root : roots.stores) {
     judge_root(root, roots, false, out);
   }
   for (const Root& root : roots.packages) {
@@ -364,6 +369,9 @@ void add_grants(const Roots& roots, const Machine& machine, Compiled& out) {
   for (const Root& root : roots.read) {
     out.grants.push_back({"read", root, root.path, false, true});
   }
+  for (const Root& root : roots.stores) {
+    out.grants.push_back({"store", root, root.path, false, true});
+  }
   if (roots.worktree) {
     out.worktree = roots.worktree->root.path;
     add_writable(*roots.worktree, "worktree", roots.worktree_read_only, out);
@@ -500,6 +508,7 @@ Result<Compiled> compile_with(const Preset& preset, const Roots& roots, const Ma
   out.landlock_abi = machine.landlock_abi;
   choose_user(roots, machine, out);
   add_grants(roots, machine, out);
+  take_scan(preset, roots, out);
   add_warnings(roots, machine, out);
   HR_CHECK(add_evidence(preset.digest, preset.enforcement, machine, out));
   return out;

@@ -90,6 +90,7 @@ Status add_evidence(const std::string& preset_digest, Enforcement enforcement, c
   policy.set("unixSockets", compiled.unix_sockets ? "inside" : "socketpair-only");
   policy.set("roots", roots_of(compiled));
   policy.set("protected", protected_of(compiled));
+  policy.set("dotfileMasking", compiled.dotfile_masking);
   policy.set("filterDigest", sha256_prefixed(filter));
   policy.set("maxProcesses", compiled.max_processes);
   policy.set("switchUser", compiled.switch_user);
@@ -119,7 +120,8 @@ Status add_evidence(const std::string& preset_digest, Enforcement enforcement, c
   evidence.set("roots", roots_of(compiled));
   evidence.set("protectedPaths", protected_of(compiled));
   evidence.set("placeholders", "recorded");
-  evidence.set("dotfileMasking", false);
+  evidence.set("dotfileMasking", compiled.dotfile_masking);
+  evidence.set("nestedGitHeld", static_cast<std::uint64_t>(compiled.nested_git.size()));
   evidence.set("descendantsEnforced", true);
   evidence.set("cleanupOwner", "finisher");
   compiled.evidence = std::move(evidence);

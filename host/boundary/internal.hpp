@@ -22,6 +22,8 @@ Result<Compiled> compile_with(const Preset& preset, const Roots& roots, const Ma
 // Sets policy_hash and evidence.
 Status add_evidence(const std::string& preset_digest, Enforcement enforcement, const Machine& machine,
                     Compiled& compiled);
+// Refusals, masks and nested git directories of roots.scan.
+void take_scan(const Preset& preset, const Roots& roots, Compiled& out);
 std::string sandbox_user_name(const Compiled& compiled);
 
 // ---- Landlock rights, by their bit
@@ -64,6 +66,9 @@ class PlanWriter {
                       bool skeleton = false);
   // Attaches a clone of an earlier object over the object `onto`.
   std::uint32_t clone(std::uint32_t object, std::uint32_t onto, const std::string& path, std::uint32_t flags);
+  // Attaches a clone of an earlier object (plan::no_step: of what is there itself) over the existing entry at
+  // `path`, with one step and no descriptor kept.
+  void cover(const Root& entry, std::uint32_t object, std::uint32_t flags);
   void file(const std::string& path, const std::string& content, std::uint32_t mode = 0644);
   void link(const std::string& path, const std::string& text);
   std::uint32_t special(plan::StepKind kind, const std::string& path, std::uint32_t flags,

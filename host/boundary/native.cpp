@@ -30,7 +30,9 @@ class Native {
       grant(view);
     }
     credentials();
+    hold_nested_git();
     deny();
+    mask_dotfiles();
     if (handled_ != 0) {
       plan_.header.landlock_fs = handled_;
       plan_.header.landlock_scoped = rights::scoped(compiled_.landlock_abi);
@@ -218,21 +220,38 @@ class Native {
     }
   }
 
+  // The empty thing that is mounted over what must not be seen.
+  std::uint32_t mask(bool directory) {
+    const std::string path = directory ? "/hitchrail/mask" : "/hitchrail/mask-file";
+    if (!plan_.known(path)) {
+      plan::Step step{};
+      step.kind = directory ? plan::step_directory : plan::step_file;
+      step.parent = plan_.node("/hitchrail", true);
+      step.mode = 0;
+      plan_.object_at(path, plan_.add(step, directory ? "mask" : "mask-file", ""), true);
+    }
+    return plan_.node(path, directory);
+  }
+
   void deny() {
     for (const Root& denied : compiled_.denied) {
       if (!plan_.covered(denied.path)) {
         continue;  // not there at all
       }
-      const std::string mask = denied.directory ? "/hitchrail/mask" : "/hitchrail/mask-file";
-      if (!plan_.known(mask)) {
-        plan::Step step{};
-        step.kind = denied.directory ? plan::step_directory : plan::step_file;
-        step.parent = plan_.node("/hitchrail", true);
-        step.mode = 0;
-        plan_.object_at(mask, plan_.add(step, denied.directory ? "mask" : "mask-file", ""), true);
-      }
       const std::uint32_t entry = plan_.existing(denied.path, denied.identity);
-      plan_.clone(plan_.node(mask, denied.directory), entry, denied.path, ro);
+      plan_.clone(mask(denied.directory), entry, denied.path, ro);
+    }
+  }
+
+  void hold_nested_git() {
+    for (const Root& nested : compiled_.nested_git) {
+      plan_.cover(nested, plan::no_step, ro);
+    }
+  }
+
+  void mask_dotfiles() {
+    for (const Root& dotfile : compiled_.masks) {
+      plan_.cover(dotfile, mask(dotfile.directory), ro);
     }
   }
 

@@ -144,6 +144,21 @@ std::uint32_t PlanWriter::clone(std::uint32_t object, std::uint32_t onto, const 
   return made;
 }
 
+void PlanWriter::cover(const Root& entry, std::uint32_t object, std::uint32_t flags) {
+  const Object base = nearest(entry.path);
+  if (base.path == entry.path) {  // known already: an ordinary clone over it
+    clone(object == plan::no_step ? base.step : object, base.step, entry.path, flags);
+    return;
+  }
+  plan::Step step{};
+  step.kind = plan::step_cover;
+  step.parent = base.step;
+  step.other = object;
+  step.flags = flags;
+  step.identity = {entry.identity.dev, entry.identity.ino};
+  add(step, entry.path.substr(base.path == "/" ? 1 : base.path.size() + 1), "");
+}
+
 void PlanWriter::file(const std::string& path, const std::string& content, std::uint32_t mode) {
   plan::Step step{};
   step.kind = plan::step_file;

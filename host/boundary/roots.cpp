@@ -189,6 +189,7 @@ Status add_preset_paths(const Preset& preset, Roots& roots, std::vector<std::str
   };
   HR_CHECK(add(preset.read_paths, roots.read));
   HR_CHECK(add(preset.denied_paths, roots.denied));
+  HR_CHECK(add(preset.stores, roots.stores));
   bool worktree_writable = false;
   for (const std::string& path : preset.write_paths) {
     HR_TRY(expanded, expand(path, roots));

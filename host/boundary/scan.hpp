@@ -69,5 +69,7 @@ Result<Scan> scan(const Preset& preset, const Roots& roots, const ScanLimits& li
 // The second look. Codes: mounts-changed, root-changed, hard-link-*, listening-socket, nested-git-appeared,
 // nested-git-changed, dotfile-appeared, dotfile-changed, scan-unreadable, hard-link-limit.
 Status recheck_scan(const Scan& scan);
+// The mounts alone: code mounts-changed.
+Status recheck_mounts(const Scan& scan);
 
 }  // namespace hitchrail::boundary

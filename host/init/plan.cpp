@@ -62,7 +62,7 @@ class Checker {
 
   const char* step(const Step& step, std::uint32_t index) const {
     const bool mounts = (header_.flags & mount_namespace) != 0;
-    if (step.kind < step_directory || step.kind > step_tmpfs) {
+    if (step.kind < step_directory || (step.kind > step_tmpfs && step.kind != step_cover)) {
       return "step kind";
     }
     if (!string(step.name) || !string(step.text)) {
@@ -79,6 +79,12 @@ class Checker {
     }
     if (step.kind <= step_open && !component(step.name)) {
       return "step name";
+    }
+    if (step.kind == step_cover) {
+      if (step.name.size == 0 || !relative(step.name)) {
+        return "step name";
+      }
+      return step.other == no_step || step.other < index ? nullptr : "step reference";
     }
     if (step.kind == step_mount && text(step.text)[0] != '/') {
       return "step source";

@@ -73,6 +73,10 @@ enum StepKind : std::uint32_t {
   step_proc = 8,   // fresh /proc, subset=pid, onto parent
   step_devpts = 9,  // fresh devpts onto parent
   step_tmpfs = 10,  // fresh tmpfs of `mode`, at most `size` bytes, onto parent
+  // Clone the object of `other` (no_step: of the target itself) onto the existing `name` below parent: here a
+  // path of several components, no link and no ".." on it, identity compared (with dev 0 only the inode).
+  // Keeps no descriptor; cannot be a parent.
+  step_cover = 12,
 };
 enum StepFlag : std::uint32_t {
   read_only = 1u << 0,

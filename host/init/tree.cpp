@@ -156,6 +156,22 @@ int open_existing(const Plan& plan, int parent, const plan::Step& step) {
   return fd;
 }
 
+// A mask, or a read-only copy of what is there itself.
+int cover(const Plan& plan, const plan::Step& step, int parent) {
+  const char* name = plan.text(step.name);
+  constexpr std::uint64_t resolve = RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS;
+  const int target = kernel::openat2(parent, name, O_PATH | O_CLOEXEC | O_NOFOLLOW, resolve);
+  if (target < 0) {
+    fail("cover", errno, name);
+  }
+  compare(target, step.identity, name);
+  const int tree = clone_tree(step.other == plan::no_step ? target : objects[step.other], step.flags, name);
+  attach(tree, target, name);
+  close(tree);
+  close(target);
+  return absent;
+}
+
 int mount_tree(const Plan& plan, std::uint32_t index, int parent) {
   const plan::Step& step = plan.step(index);
   int tree = objects[index];  // cloned before a user switch
@@ -203,6 +219,8 @@ int run_step(const Plan& plan, std::uint32_t index) {
       }
       made = clone_tree(objects[step.other], step.flags, plan.text(step.name));
       break;
+    case plan::step_cover:
+      return cover(plan, step, parent);
     case plan::step_proc:
       made = fresh_mount("proc", proc_options, step.flags);
       break;
