@@ -1,6 +1,9 @@
 #include "boundary/recheck.hpp"
 
 #include <fcntl.h>
+#include <sys/stat.h>
+
+#include <cerrno>
 
 #include "boundary/internal.hpp"
 #include "boundary/scan.hpp"
@@ -21,12 +24,13 @@ Result<Root> now_at(const std::string& path) {
 
 // By identity: also of a link, when that is what was seen.
 Status same_root(const Root& root, const char* code, const char* what) {
-  const auto now = open_no_symlinks(AT_FDCWD, root.path, O_PATH);
-  if (now.has_error()) {
-    return changed(code, root.path, std::string(what) + ": " + now.error().detail);
+  Stat now;
+  if (!look_at(root.path, now)) {
+    return changed(
+        code, root.path,
+        std::string(what) + (errno == ELOOP ? ": its path leads through a link now." : ": it is gone."));
   }
-  Stat info;
-  if (!look(now.value().get(), "", info) || info.identity != root.identity) {
+  if (now.identity != root.identity || S_ISDIR(now.mode) != root.directory) {
     return changed(code, root.path, std::string(what) + ": something else is at its path now.");
   }
   return {};
@@ -55,7 +59,9 @@ Status check_protected(const Protected& name) {
   if (name.identity.ino == 0) {
     return changed("protected-name-appeared", path, "It was made while the launch went on.");
   }
-  if (now.value().identity != name.identity) {
+  const bool was_made = name.state == EntryKind::absent;  // a placeholder: a directory
+  if (now.value().identity != name.identity ||
+      now.value().directory != (was_made || name.state == EntryKind::directory)) {
     return changed("protected-name-changed", path, "Something else is at its path now.");
   }
   return {};

@@ -274,11 +274,8 @@ class Scanner {
   // ---- nested git
   Status take_nested_git(const Walked& walked) {
     for (const Root& odd : walked.odd_git) {
-      auto entry = open_no_symlinks(AT_FDCWD, odd.path, O_PATH);
-      const bool link = entry.has_error() && entry.error().code == "eloop";
       Stat info;
-      const bool is_link =
-          link || (entry.has_value() && look(entry.value().get(), "", info) && S_ISLNK(info.mode));
+      const bool is_link = look_at(odd.path, info) && S_ISLNK(info.mode);
       scan_.refusals.push_back(
           is_link ? refusal("protected-name-symlink", odd.path, "A nested git directory is a symbolic link.",
                             "Replace the link by what it points to.")

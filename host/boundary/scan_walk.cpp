@@ -92,6 +92,17 @@ bool look(int directory, const char* name, Stat& out) {
   return true;
 }
 
+bool look_at(const std::string& path, Stat& out) {
+  const std::size_t slash = path.rfind('/');
+  const auto folder =
+      open_no_symlinks(AT_FDCWD, slash == 0 ? "/" : path.substr(0, slash), O_PATH | O_DIRECTORY);
+  if (folder.has_error()) {
+    errno = folder.error().code == "eloop" ? ELOOP : ENOENT;
+    return false;
+  }
+  return look(folder.value().get(), slash + 1 == path.size() ? "." : path.c_str() + slash + 1, out);
+}
+
 Root as_root(const std::string& path, const Stat& stat) {
   return Root{path, stat.identity, S_ISDIR(stat.mode), stat.uid, stat.gid};
 }

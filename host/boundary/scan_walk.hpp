@@ -75,6 +75,8 @@ struct Stat {
 };
 // Follows no link and wakes nothing up; "" is the descriptor itself. False sets errno.
 bool look(int directory, const char* name, Stat& out);
+// The last component of an absolute path, itself and not what it links to; no link is followed on the way.
+bool look_at(const std::string& path, Stat& out);
 Root as_root(const std::string& path, const Stat& stat);
 
 // A directory below a root by its relative path, nothing followed, however long the path is. Invalid sets
