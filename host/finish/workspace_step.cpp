@@ -117,6 +117,14 @@ void report_nested(const workspace::NestedGit& nested, Workspace& out) {
           "not every directory could be searched for git directories of the run", "", false);
   }
   out.members.set("nestedGit", std::move(paths));
+  json::Value names = json::Value::array();
+  for (const std::string& path : nested.dot_names) {
+    names.push(path_value(path));
+  }
+  json::Value dotfiles = json::Value::object();
+  dotfiles.set("count", static_cast<std::uint64_t>(nested.dot_count));
+  dotfiles.set("names", std::move(names));
+  out.members.set("dotNames", std::move(dotfiles));
 }
 
 }  // namespace

@@ -2,12 +2,17 @@
 // is in its commits. Identity travels only in the environment.
 
 #include <fcntl.h>
+#include <unistd.h>
 
+#include <cerrno>
+#include <climits>
 #include <cstdlib>
 
 #include "core/file.hpp"
 #include "launch/stages.hpp"
 #include "workspace/git_config.hpp"
+#include "workspace/inspector.hpp"
+#include "workspace/masks.hpp"
 
 namespace hitchrail::launch {
 
@@ -68,7 +73,31 @@ Status fill_git(const Ground& ground, const Prepared& prepared, int attempt_dirf
   const std::string path = ground.state_path + "/attempts/" + prepared.task.attempt_id;
   HR_TRY(git, workspace::prepare_private_git(prepared.worktree.worktree, attempt_dirfd, path, options));
   (void)git;
-  return {};
+  return hide_masks(ground, prepared.worktree.worktree, prepared.boundary.compiled, attempt_dirfd);
+}
+
+Status hide_masks(const Ground& ground, const workspace::Worktree& worktree,
+                  const boundary::Compiled& compiled, int attempt_dirfd) {
+  std::vector<std::string> masked;
+  const std::string root = worktree.root + "/";
+  for (const boundary::Root& mask : compiled.masks) {
+    if (mask.path.starts_with(root)) {
+      masked.push_back(mask.path.substr(root.size()));
+    }
+  }
+  if (masked.empty()) {
+    return {};
+  }
+  // Where it is now: an attempt is built under another name than it gets.
+  std::string path(PATH_MAX, '\0');
+  const ssize_t size =
+      ::readlink(("/proc/self/fd/" + std::to_string(attempt_dirfd)).c_str(), path.data(), path.size());
+  if (size <= 0 || path.front() != '/') {
+    return errno_error("find the attempt directory", "git", size < 0 ? errno : ENOENT);
+  }
+  path.resize(static_cast<std::size_t>(size));
+  return workspace::hide_masked(worktree, attempt_dirfd, path, masked,
+                                workspace::inspector_git(ground.machine()));
 }
 
 }  // namespace hitchrail::launch

@@ -143,6 +143,10 @@ Status stage_admission(const Ground& ground, const store::StateHome& home, store
                        const store::WorktreeLease& lease, const store::AttemptRow& row);
 // The run-private git directory below the attempt directory.
 Status fill_git(const Ground& ground, const Prepared& prepared, int attempt_dirfd);
+// What the boundary masks is absent without a difference for git inside; `git` and `git-base` are made
+// already.
+Status hide_masks(const Ground& ground, const workspace::Worktree& worktree,
+                  const boundary::Compiled& compiled, int attempt_dirfd);
 // Memo of what program and probe found; failure costs time only.
 void remember_stages(const store::StateHome& home, const Prepared& prepared);
 Result<Started> stage_attempt(const Ground& ground, const Request& request, Prepared& prepared,

@@ -1,6 +1,11 @@
 #include "workspace/nested_git.hpp"
 
+#include <fcntl.h>
+#include <sys/stat.h>
+
 #include <algorithm>
+#include <array>
+#include <string_view>
 
 #include "pathfs/walk.hpp"
 
@@ -20,6 +25,9 @@ class Search {
     const pathfs::WalkLimits limits{kMaxDepth, kMaxEntries, kMaxEntries};
     const auto walked = pathfs::walk(root, "", limits, [this](const pathfs::Visit& visit) {
       if (visit.name != ".git") {
+        if (visit.name.front() == '.') {
+          look_at_dotfile(visit);
+        }
         return pathfs::Next::go_on;
       }
       if (!visit.parent.empty()) {
@@ -41,6 +49,32 @@ class Search {
              !pathfs::is(identity.error(), pathfs::Code::not_directory);
     }
     return identity.value().type != pathfs::FileType::absent && identity.value().changed_ns >= since_ns_;
+  }
+
+  // A folder of which only the contents changed is no new name: its time of birth tells, where there is one.
+  void look_at_dotfile(const pathfs::Visit& visit) {
+    constexpr std::array<std::string_view, 4> held{".agents", ".codex", ".claude", ".hitchrail"};
+    if (visit.parent.empty() && std::find(held.begin(), held.end(), visit.name) != held.end()) {
+      return;
+    }
+    struct statx info {};
+    if (::statx(visit.directory, visit.name.c_str(), AT_SYMLINK_NOFOLLOW | AT_NO_AUTOMOUNT,
+                STATX_BASIC_STATS | STATX_BTIME, &info) != 0) {
+      return;
+    }
+    const std::int64_t changed = nanos(info.stx_ctime);
+    const bool old_folder = S_ISDIR(info.stx_mode) && (info.stx_mask & STATX_BTIME) != 0 &&
+                            nanos(info.stx_btime) < since_ns_ && nanos(info.stx_mtime) == changed;
+    if (changed < since_ns_ || old_folder) {
+      return;
+    }
+    ++found_.dot_count;
+    if (found_.dot_names.size() < kMaxReported) {
+      found_.dot_names.push_back(visit.path());
+    }
+  }
+  static std::int64_t nanos(const statx_timestamp& time) {
+    return std::int64_t{time.tv_sec} * 1'000'000'000 + time.tv_nsec;
   }
 
   void look_at(const pathfs::Visit& visit) {
@@ -79,6 +113,7 @@ Result<NestedGit> changed_nested_git(int worktree_root, std::int64_t since_unix_
   NestedGit found;
   HR_CHECK(Search(found, since_unix_ms).run(worktree_root));
   std::sort(found.changed.begin(), found.changed.end());
+  std::sort(found.dot_names.begin(), found.dot_names.end());
   return found;
 }
 

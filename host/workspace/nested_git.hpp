@@ -1,7 +1,8 @@
 #pragma once
 // Git directories below the top level of a worktree that a run made or changed. Git descends into them at the
 // operator's next `git status`, and what their configuration names would then run outside any boundary; the
-// boundary protects the top level only.
+// boundary holds those that are there at the launch, not what the run makes itself. And the names of dotfiles
+// that the run made, since no mask of the boundary covers what comes later.
 //
 // The change time of an inode is the kernel's: a run cannot set it back. No link is followed; at most 250,000
 // entries and 256 levels are looked at.
@@ -16,7 +17,11 @@ namespace hitchrail::workspace {
 
 struct NestedGit {
   std::vector<std::string> changed;  // paths of `.git` entries, relative, sorted; at most 64
-  bool complete = true;              // false: over a bound, or a directory could not be read
+  // Entries whose name begins with a dot and that were made, renamed or written to, without those that the
+  // boundary holds; sorted, at most 64 of dot_count.
+  std::vector<std::string> dot_names;
+  std::size_t dot_count = 0;
+  bool complete = true;  // false: over a bound, or a directory could not be read
 };
 // What is newer than `since_unix_ms` at or in a nested `.git`: the entry itself, its config files and its
 // hooks.

@@ -27,6 +27,7 @@ struct Tree {
     fs::create_directories(root + "/sub");
     write("sub/.git", "gitdir: ../.git/modules/sub\n");
     ::usleep(30'000);
+    fs::create_directories(root + "/.github");
     since = unix_millis_now();
     ::usleep(30'000);
   }
@@ -34,13 +35,14 @@ struct Tree {
   void write(const std::string& path, const std::string& text) const {
     std::ofstream(root + "/" + path) << text;
   }
-  std::vector<std::string> changed() const {
+  workspace::NestedGit found() const {
     Fd fd(::open(root.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
     const auto found = workspace::changed_nested_git(fd.get(), since);
     REQUIRE(found.has_value());
     REQUIRE(found.value().complete);
-    return found.value().changed;
+    return found.value();
   }
+  std::vector<std::string> changed() const { return found().changed; }
   std::string root;
   std::int64_t since = 0;
 };
@@ -86,4 +88,30 @@ TEST_CASE("links are not followed") {
   fs::create_directory_symlink("/", tree.root + "/rootlink");
   fs::create_directory_symlink("..", tree.root + "/old/up");
   CHECK(tree.changed().empty());
+}
+
+TEST_CASE("dotfiles that came by the run are named, also renamed ones; old ones are not") {
+  Tree tree;
+  CHECK(tree.found().dot_names.empty());
+  fs::create_directories(tree.root + "/old/.cache/.deep");
+  tree.write(".env", "x");
+  tree.write("file", "x");
+  fs::rename(tree.root + "/file", tree.root + "/old/.renamed");
+  fs::create_directories(tree.root + "/.claude");  // the boundary's
+  const workspace::NestedGit found = tree.found();
+  CHECK(found.dot_names ==
+        std::vector<std::string>{".env", "old/.cache", "old/.cache/.deep", "old/.renamed"});
+  CHECK(found.dot_count == 4);
+  CHECK(found.changed.empty());
+}
+
+TEST_CASE("an old dot folder with a new file in it is no new name, and the list is bounded") {
+  Tree tree;
+  tree.write(".github/new", "x");
+  CHECK(tree.found().dot_names.empty());
+  for (int i = 0; i < 100; ++i) {
+    tree.write(".n" + std::to_string(i), "x");
+  }
+  CHECK(tree.found().dot_names.size() == 64);
+  CHECK(tree.found().dot_count == 100);
 }
