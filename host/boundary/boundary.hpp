@@ -97,8 +97,8 @@ struct Warning {
 // The compiled boundary. `blockers` empty means it may be used; preview shows all of them. Value type, no
 // descriptors.
 struct Grant {
-  std::string role;  // "system", "package", "worktree", "entry", "home", "temp", "git", "objects",
-                     // "credential", "read", "write", "device"
+  std::string role;  // "system", "package", "path", "store", "write-root", "worktree", "entry", "home",
+                     // "temp", "git", "objects", "credential", "read", "write", "device"
   Root source;
   std::string target;  // path inside
   bool writable = false;
@@ -152,6 +152,9 @@ struct Compiled {
   std::uint64_t max_processes = 0;
   std::uint64_t max_memory = 0;  // bytes, 0 = none
   Enforcement enforcement = Enforcement::required;
+  bool local_only_handles = false;
+  std::string proof;                          // digest of the proof that is relied on, "" = none
+  std::vector<std::string> path_directories;  // of the operator's PATH, granted read-only, in its order
   Credentials credential_mode = Credentials::login;
   std::vector<std::string> allowed_hosts;  // network gate
   std::vector<std::string> unheld;  // required capabilities that an advisory preset goes without, sorted

@@ -60,6 +60,8 @@ bool overlaps(const std::string& a, const std::string& b) {
   return contains(a, b) || contains(b, a);
 }
 
+// Deny wins over an ancestor's grant. A deeper grant decides for itself (judge_paths()), but for the
+// worktree: a preset that denies what a run is for is a mistake, not a decision.
 void judge_root(const Root& root, const Roots& roots, bool writable, Compiled& out) {
   if (too_wide(root.path, roots, writable)) {
     refuse(out, "root-too-wide", root.path, "This directory holds more than one run may have.",
@@ -84,8 +86,14 @@ void judge_root(const Root& root, const Roots& roots, bool writable, Compiled& o
              "Move the worktree out of .git, .agents, .codex, .claude or .hitchrail.");
     }
   }
+  if (root.remote && out.local_only_handles) {
+    refuse(out, "root-remote", root.path,
+           "Another machine serves this file system, and the preset wants local files.",
+           "Use a worktree on a disk of this machine.");
+  }
+  const bool worktree = roots.worktree && roots.worktree->root.path == root.path;
   for (const Root& denied : roots.denied) {
-    if (contains(denied.path, root.path)) {
+    if (worktree ? contains(denied.path, root.path) : denied.path == root.path) {
       refuse(out, "root-denied", root.path, "The preset denies " + denied.path + ", and deny wins.");
     }
   }
@@ -240,6 +248,27 @@ std::string failed_probes(Backend backend, const Options& options) {
   return "";
 }
 
+// What an advisory preset goes without is said, in preview and evidence. Its own sandbox below Landlock alone
+// could not mount anything, would run nothing and still succeed: that is no run.
+void take_advisory(const std::vector<std::string>& unproven, Compiled& out) {
+  out.unheld = unproven;
+  for (const std::string& capability : unproven) {
+    out.warnings.push_back(
+        {"capability-unheld", "Not held here, and the preset only advises it: " + capability + "."});
+  }
+  if (out.backend == Backend::landlock) {
+    block(out, ErrorClass::environment, "nested-unavailable", "backend landlock",
+          "The provider's own sandbox could start nothing below this backend.",
+          "Use a required preset, or a machine where the native backend works.");
+    return;
+  }
+  out.nested_allowed = true;
+  out.warnings.push_back(
+      {"advisory-preset",
+       "User namespaces and mounts are allowed inside, and Landlock holds no files: a tool command can "
+       "change the harness's memory. The provider's own sandbox stays on."});
+}
+
 void choose_backend(const Preset& preset, const Machine& machine, const Options& options, Compiled& out) {
   std::vector<std::string> required = preset.required_capabilities;
   if (options.proven && preset.enforcement == Enforcement::required) {
@@ -263,8 +292,11 @@ void choose_backend(const Preset& preset, const Machine& machine, const Options&
   }
   out.backend = candidates.front();
   for (const Backend candidate : candidates) {
-    if (fits(candidate)) {
+    if (fits(candidate) || (out.enforcement == Enforcement::advisory && usable(candidate, machine, out))) {
       out.backend = candidate;
+      if (out.enforcement == Enforcement::advisory && out.run_directories) {
+        take_advisory(unproven(candidate), out);
+      }
       return;
     }
   }
@@ -365,6 +397,10 @@ void add_grants(const Roots& roots, const Machine& machine, Compiled& out) {
   add_system(machine, out);
   for (const Root& root : roots.packages) {
     out.grants.push_back({"package", root, root.path, false, true});
+  }
+  for (const Root& root : roots.path) {
+    out.grants.push_back({"path", root, root.path, false, true});
+    out.path_directories.push_back(root.path);
   }
   for (const Root& root : roots.read) {
     out.grants.push_back({"read", root, root.path, false, true});
@@ -497,6 +533,7 @@ Result<Compiled> compile_with(const Preset& preset, const Roots& roots, const Ma
   out.allowed_hosts = preset.allowed_hosts;
   out.enforcement = preset.enforcement;
   out.credential_mode = preset.credentials;
+  out.local_only_handles = preset.local_only_handles;
   out.max_memory = options.max_memory != 0 ? options.max_memory : preset.max_memory;
   out.max_processes = options.max_processes != 0 ? options.max_processes : preset.max_processes;
   judge_roots(roots, machine, out);
@@ -508,9 +545,11 @@ Result<Compiled> compile_with(const Preset& preset, const Roots& roots, const Ma
   out.landlock_abi = machine.landlock_abi;
   choose_user(roots, machine, out);
   add_grants(roots, machine, out);
+  judge_paths(roots, out);
   take_scan(preset, roots, out);
   add_warnings(roots, machine, out);
-  HR_CHECK(add_evidence(preset.digest, preset.enforcement, machine, out));
+  out.proof = options.proof;
+  HR_CHECK(add_evidence(preset.digest, machine, out));
   return out;
 }
 

@@ -1,5 +1,5 @@
-// filesystem-sandbox-evidence/v1 and the policy hash. Paths of run directories are not in them: they are
-// roles.
+// filesystem-sandbox-evidence/v1 and the policy hash. Digests, never paths: where something lies is for
+// preview and explain. Run directories are roles, so that equal policies have equal hashes.
 #include <algorithm>
 
 #include "boundary/internal.hpp"
@@ -17,10 +17,22 @@ json::Value string_list(const std::vector<std::string>& words) {
 }
 
 std::string scope_of(const Grant& grant) {
-  if (grant.role == "system") {
+  if (grant.role == "system" || grant.role == "package" || grant.role == "path") {
     return "platform-runtime";
   }
-  return grant.role == "worktree" || grant.role == "entry" ? "workspace" : "absolute";
+  return grant.role == "worktree" ? "workspace" : "absolute";
+}
+
+void add_root(json::Value& roots, std::string id, const char* access, const std::string& scope,
+              const std::string& path) {
+  json::Value root = json::Value::object();
+  root.set("id", std::move(id));
+  root.set("access", access);
+  root.set("scope", scope);
+  if (!path.empty()) {
+    root.set("pathDigest", sha256_prefixed(path));
+  }
+  roots.push(std::move(root));
 }
 
 // One entry a root; the landlock backend's entries are part of the worktree.
@@ -28,73 +40,96 @@ json::Value roots_of(const Compiled& compiled) {
   json::Value roots = json::Value::array();
   std::size_t number = 0;
   for (const Grant& grant : compiled.grants) {
-    if (grant.role == "entry") {
-      continue;
+    if (grant.role != "entry") {
+      add_root(roots, grant.role + "-" + std::to_string(++number), grant.writable ? "write" : "read",
+               scope_of(grant), grant.source.path);
     }
-    json::Value root = json::Value::object();
-    root.set("id", grant.role + "-" + std::to_string(++number));
-    root.set("access", grant.writable ? "write" : "read");
-    root.set("scope", scope_of(grant));
-    root.set("path", path_value(grant.source.path));
-    root.set("pathDigest", sha256_prefixed(grant.source.path));
-    roots.push(std::move(root));
   }
-  const auto run_root = [&](const char* role) {
-    json::Value root = json::Value::object();
-    root.set("id", std::string("run-") + role);
-    root.set("access", "write");
-    root.set("scope", "run");
-    roots.push(std::move(root));
-  };
   if (compiled.run_directories) {
-    run_root("home");
-    run_root("temp");
+    add_root(roots, "run-home", "write", "run", "");
+    add_root(roots, "run-temp", "write", "run", "");
     if (compiled.has_git) {
-      run_root("git");
+      add_root(roots, "run-git", "write", "run", "");
     }
   }
   for (const Root& denied : compiled.denied) {
-    json::Value root = json::Value::object();
-    root.set("id", "deny-" + std::to_string(++number));
-    root.set("access", "deny");
-    root.set("scope", "absolute");
-    root.set("path", path_value(denied.path));
-    root.set("pathDigest", sha256_prefixed(denied.path));
-    roots.push(std::move(root));
+    add_root(roots, "deny-" + std::to_string(++number), "deny", "absolute", denied.path);
   }
   return roots;
+}
+
+const char* mechanism_of(const Protected& name, const Compiled& compiled) {
+  if (compiled.has_git && name.root == compiled.worktree && name.name == ".git") {
+    return "private-git";
+  }
+  if (name.state != EntryKind::absent) {
+    return compiled.backend == Backend::native ? "read-only" : "not-granted";
+  }
+  if (compiled.backend == Backend::landlock) {
+    return "not-granted";  // no new name can be made at the top level at all
+  }
+  return compiled.overlay ? "overlay" : "placeholder";
 }
 
 json::Value protected_of(const Compiled& compiled) {
   json::Value list = json::Value::array();
   for (const Protected& name : compiled.protected_names) {
     json::Value entry = json::Value::object();
-    entry.set("root", path_value(name.root));
-    entry.set("name", name.name);
+    entry.set("rootDigest", sha256_prefixed(name.root));
+    const bool ours = std::any_of(protected_names().begin(), protected_names().end(),
+                                  [&](const char* each) { return name.name == each; });
+    // A name of the preset's own is part of a path of the operator's.
+    entry.set("name", ours ? name.name : sha256_prefixed(name.name));
+    entry.set("mechanism", mechanism_of(name, compiled));
     list.push(std::move(entry));
   }
   return list;
 }
 
-}  // namespace
+const char* absent_names(const Compiled& compiled) {
+  return compiled.backend == Backend::landlock ? "not-granted" : compiled.overlay ? "overlay" : "placeholder";
+}
 
-Status add_evidence(const std::string& preset_digest, Enforcement enforcement, const Machine& machine,
-                    Compiled& compiled) {
-  HR_TRY(filter, seccomp_filter({compiled.inet_sockets, compiled.unix_sockets}));
+const char* user_mode(const Compiled& compiled) {
+  return compiled.idmapped ? "own" : compiled.switch_user ? "owner" : "same";
+}
+
+const char* state_of(const Compiled& compiled) {
+  if (!compiled.blockers.empty()) {
+    return "unavailable";
+  }
+  return compiled.enforcement == Enforcement::advisory ? "advisory" : "enforced";
+}
+
+json::Value policy_of(const std::string& preset_digest, const std::string& filter_digest,
+                      const Compiled& compiled) {
   json::Value policy = json::Value::object();
   policy.set("backend", backend_name(compiled.backend));
   policy.set("presetId", compiled.preset_id);
   policy.set("presetDigest", preset_digest);
-  policy.set("enforcement", enforcement == Enforcement::required ? "required" : "advisory");
+  policy.set("enforcement", compiled.enforcement == Enforcement::required ? "required" : "advisory");
   policy.set("network", network_name(compiled.network));
+  policy.set("allowedHosts", string_list(compiled.allowed_hosts));
   policy.set("unixSockets", compiled.unix_sockets ? "inside" : "socketpair-only");
   policy.set("roots", roots_of(compiled));
   policy.set("protected", protected_of(compiled));
   policy.set("dotfileMasking", compiled.dotfile_masking);
-  policy.set("filterDigest", sha256_prefixed(filter));
+  policy.set("credentials", credentials_name(compiled.credential_mode));
+  policy.set("localOnlyHandles", compiled.local_only_handles);
+  policy.set("nestedAllowed", compiled.nested_allowed);
+  policy.set("filterDigest", filter_digest);
   policy.set("maxProcesses", compiled.max_processes);
-  policy.set("switchUser", compiled.switch_user);
-  HR_TRY(hash, document_digest(policy));
+  policy.set("maxMemory", compiled.max_memory);
+  policy.set("userMode", user_mode(compiled));
+  return policy;
+}
+
+}  // namespace
+
+Status add_evidence(const std::string& preset_digest, const Machine& machine, Compiled& compiled) {
+  HR_TRY(filter, seccomp_filter({compiled.inet_sockets, compiled.unix_sockets}));
+  const std::string filter_digest = sha256_prefixed(filter);
+  HR_TRY(hash, document_digest(policy_of(preset_digest, filter_digest, compiled)));
   compiled.policy_hash = hash;
 
   const std::vector<std::string> proven = proven_capabilities(compiled, machine);
@@ -104,24 +139,34 @@ Status add_evidence(const std::string& preset_digest, Enforcement enforcement, c
   json::Value evidence = json::Value::object();
   evidence.set("schemaVersion", "filesystem-sandbox-evidence/v1");
   evidence.set("backend", backend_name(compiled.backend));
-  evidence.set("state", compiled.blockers.empty() ? "enforced" : "unavailable");
+  evidence.set("state", state_of(compiled));
   evidence.set("platformBackend",
                compiled.backend == Backend::native ? "linux-namespaces" : "linux-landlock");
   evidence.set("capabilityVersion", "hitchrail-boundary/v1");
   evidence.set("policyHash", hash);
   evidence.set("presetId", compiled.preset_id);
+  evidence.set("presetDigest", preset_digest);
   evidence.set("network", network_name(compiled.network));
   evidence.set("landlockAbi", machine.landlock_abi);
-  evidence.set("filterDigest", sha256_prefixed(filter));
+  evidence.set("filterDigest", filter_digest);
   evidence.set("uid", compiled.uid);
-  evidence.set("userSwitched", compiled.switch_user);
+  evidence.set("userMode", user_mode(compiled));
   evidence.set("proves", string_list(proven));
   evidence.set("doesNotProve", string_list(unproven));
+  evidence.set("notHeld", string_list(compiled.unheld));
+  if (!compiled.proof.empty()) {
+    evidence.set("proof", compiled.proof);
+  }
   evidence.set("roots", roots_of(compiled));
   evidence.set("protectedPaths", protected_of(compiled));
-  evidence.set("placeholders", "recorded");
   evidence.set("dotfileMasking", compiled.dotfile_masking);
   evidence.set("nestedGitHeld", static_cast<std::uint64_t>(compiled.nested_git.size()));
+  evidence.set("absentNames", absent_names(compiled));
+  evidence.set("masks", static_cast<std::uint64_t>(compiled.masks.size()));
+  evidence.set("nestedAllowed", compiled.nested_allowed);
+  evidence.set("maxProcesses", compiled.max_processes);
+  evidence.set("maxMemory", compiled.max_memory);
+  // A Landlock domain and a filter are inherited; namespaces end with their init.
   evidence.set("descendantsEnforced", true);
   evidence.set("cleanupOwner", "finisher");
   compiled.evidence = std::move(evidence);

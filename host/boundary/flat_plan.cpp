@@ -86,6 +86,10 @@ Inside inside(const Compiled& compiled, const RunDirectories& run) {
     }
   }
   const std::string user = sandbox_user_name(compiled);
+  std::string path;
+  for (const std::string& directory : compiled.path_directories) {
+    path += directory + ":";
+  }
   view.environment = {{"HOME", view.home},
                       {"TMPDIR", view.temp},
                       {"TMP", view.temp},
@@ -96,7 +100,7 @@ Inside inside(const Compiled& compiled, const RunDirectories& run) {
                       {"SHELL", compiled.shell},
                       {"LANG", "C.UTF-8"},
                       {"GIT_CONFIG_NOSYSTEM", "1"},
-                      {"PATH", "/usr/local/bin:/usr/bin:/bin:/usr/local/sbin:/usr/sbin:/sbin"}};
+                      {"PATH", path + "/usr/local/bin:/usr/bin:/bin:/usr/local/sbin:/usr/sbin:/sbin"}};
   if (compiled.has_git && !compiled.fixed_inside) {
     view.environment.emplace_back("GIT_DIR", view.git_dir);
     view.environment.emplace_back("GIT_WORK_TREE", compiled.worktree);

@@ -12,6 +12,7 @@ namespace hitchrail::boundary {
 
 const std::array<const char*, 5>& protected_names();
 bool contains(const std::string& outer, const std::string& inner);  // equal counts
+bool canonical_text(const std::string& path);                       // absolute, without ., .. and //
 
 const char* backend_name(Backend backend);
 std::vector<std::string> proven_capabilities(const Compiled& compiled, const Machine& machine);
@@ -19,9 +20,11 @@ std::vector<std::string> proven_capabilities(const Compiled& compiled, const Mac
 // sockets.
 Result<Compiled> compile_with(const Preset& preset, const Roots& roots, const Machine& machine,
                               const Options& options, bool fixed);
+// The rules of paths among each other, after all grants are listed: what lies below a denied path, absent
+// denied names, the number of roots. Adds blockers, warnings and protected names.
+void judge_paths(const Roots& roots, Compiled& out);
 // Sets policy_hash and evidence.
-Status add_evidence(const std::string& preset_digest, Enforcement enforcement, const Machine& machine,
-                    Compiled& compiled);
+Status add_evidence(const std::string& preset_digest, const Machine& machine, Compiled& compiled);
 // Refusals, masks and nested git directories of roots.scan.
 void take_scan(const Preset& preset, const Roots& roots, Compiled& out);
 std::string sandbox_user_name(const Compiled& compiled);

@@ -2,6 +2,9 @@
 
 #include <fcntl.h>
 
+#include <sys/vfs.h>
+
+#include <algorithm>
 #include <climits>
 #include <cstdlib>
 
@@ -17,23 +20,17 @@ Error alias_error(const std::string& path, std::string detail) {
                std::move(detail),   "Name the directory by its own path, without links (see: realpath)."};
 }
 
-bool canonical_text(const std::string& path) {
-  if (path.empty() || path[0] != '/' || path.find('\0') != std::string::npos) {
+// Whether another machine serves the file system: what it does there is no local handle's business.
+bool served_elsewhere(int fd) {
+  struct statfs info {};
+  if (::fstatfs(fd, &info) != 0) {
     return false;
   }
-  if (path == "/") {
-    return true;
-  }
-  std::size_t start = 1;
-  while (start <= path.size()) {
-    const std::size_t end = std::min(path.find('/', start), path.size());
-    const std::string_view part(path.data() + start, end - start);
-    if (part.empty() || part == "." || part == "..") {
-      return false;
-    }
-    start = end + 1;
-  }
-  return true;
+  static constexpr std::uint32_t kinds[] = {0x6969,     0x517b,     0xfe534d42, 0xff534d42,
+                                            0x564c,     0x5346414f, 0x73757245, 0x00c36400,
+                                            0x01021997, 0x65735546, 0x0bd00bd0};
+  return std::any_of(std::begin(kinds), std::end(kinds),
+                     [&](std::uint32_t kind) { return static_cast<std::uint32_t>(info.f_type) == kind; });
 }
 
 EntryKind kind_of(pathfs::FileType type) {
@@ -55,6 +52,25 @@ EntryKind kind_of(pathfs::FileType type) {
 constexpr std::size_t max_entries = 4096;
 
 }  // namespace
+
+bool canonical_text(const std::string& path) {
+  if (path.empty() || path[0] != '/' || path.find('\0') != std::string::npos) {
+    return false;
+  }
+  if (path == "/") {
+    return true;
+  }
+  std::size_t start = 1;
+  while (start <= path.size()) {
+    const std::size_t end = std::min(path.find('/', start), path.size());
+    const std::string_view part(path.data() + start, end - start);
+    if (part.empty() || part == "." || part == "..") {
+      return false;
+    }
+    start = end + 1;
+  }
+  return true;
+}
 
 bool contains(const std::string& outer, const std::string& inner) {
   if (outer == "/" || outer == inner) {
@@ -96,6 +112,7 @@ Result<Root> resolve_root(const std::string& path, bool want_directory) {
   root.directory = directory;
   root.uid = found.uid;
   root.gid = found.gid;
+  root.remote = served_elsewhere(opened.value().get());
   return root;
 }
 
@@ -129,79 +146,6 @@ Result<WritableRoot> inspect_writable_root(const std::string& path) {
     writable.entries.push_back({name, kind_of(found.type), {found.device, found.inode}});
   }
   return writable;
-}
-
-namespace {
-
-// A preset's path as an absolute one; the workspace and home forms stay below their base.
-Result<std::string> expand(const std::string& path, const Roots& roots) {
-  const Error form{ErrorClass::usage,
-                   "preset-path-form",
-                   "expand preset path",
-                   path,
-                   "A preset path is <workspace>, <workspace>/x, ~/x or absolute, without . and ..",
-                   ""};
-  std::string out;
-  if (path.rfind("<workspace>", 0) == 0) {
-    if (!roots.worktree) {
-      return form;
-    }
-    out = roots.worktree->root.path + path.substr(11);
-  } else if (path.rfind("~/", 0) == 0) {
-    out = roots.operator_home + path.substr(1);
-  } else {
-    out = path;
-  }
-  if (!canonical_text(out)) {
-    return form;
-  }
-  return out;
-}
-
-}  // namespace
-
-Status add_preset_paths(const Preset& preset, Roots& roots, std::vector<std::string>* absent) {
-  const auto missing = [&](const Error& error, const std::string& path) {
-    if (error.code != "root-missing") {
-      return false;
-    }
-    if (absent != nullptr) {
-      absent->push_back(path);
-    }
-    return true;
-  };
-  const auto add = [&](const std::vector<std::string>& paths, std::vector<Root>& to) -> Status {
-    for (const std::string& path : paths) {
-      HR_TRY(expanded, expand(path, roots));
-      if (roots.worktree && expanded == roots.worktree->root.path && &to == &roots.read) {
-        continue;
-      }
-      auto root = resolve_root(expanded, false);
-      if (root.has_error()) {
-        if (missing(root.error(), expanded)) {
-          continue;
-        }
-        return root.error();
-      }
-      to.push_back(root.value());
-    }
-    return {};
-  };
-  HR_CHECK(add(preset.read_paths, roots.read));
-  HR_CHECK(add(preset.denied_paths, roots.denied));
-  HR_CHECK(add(preset.stores, roots.stores));
-  bool worktree_writable = false;
-  for (const std::string& path : preset.write_paths) {
-    HR_TRY(expanded, expand(path, roots));
-    if (roots.worktree && expanded == roots.worktree->root.path) {
-      worktree_writable = true;
-      continue;
-    }
-    HR_TRY(root, inspect_writable_root(expanded));
-    roots.write.push_back(std::move(root));
-  }
-  roots.worktree_read_only = !worktree_writable;
-  return {};
 }
 
 }  // namespace hitchrail::boundary

@@ -53,6 +53,20 @@ Result<Root> resolve_root(const std::string& path, bool want_directory = true);
 Result<Root> resolve_trusted(const std::string& path);
 Result<WritableRoot> inspect_writable_root(const std::string& path);
 
+// The package a program belongs to: the last node_modules/NAME (or @SCOPE/NAME) of its path, else the nearest
+// of six folders above it with pyvenv.cfg, else the program alone. `program` is canonical.
+Result<Root> package_root(const std::string& program);
+// The directories of a PATH, canonical, each once: absolute ones that exist, are no root of the system and
+// hold nothing that no run may see. What is left out is named with its reason.
+struct PathDirectories {
+  std::vector<Root> roots;
+  std::vector<std::pair<std::string, std::string>> left_out;
+};
+struct Machine;
+struct Roots;
+PathDirectories path_directories(const std::string& path_variable, const Roots& roots,
+                                 const Machine& machine);
+
 struct CredentialFile {
   Root source;
   std::string
@@ -70,6 +84,7 @@ struct Roots {
   std::vector<WritableRoot> write;  // further writable roots (preset's write paths, resolved)
   std::vector<Root> read;      // further read-only roots: packages, PATH directories outside the system roots
   std::vector<Root> packages;  // the executable and its package
+  std::vector<Root> path;      // canonical PATH directories outside the system roots, in their order
   std::vector<CredentialFile> credentials;
   std::vector<Root> denied;  // preset's denied paths that exist
   std::vector<Root> stores;  // preset's package stores: granted read-only, not masked
@@ -82,8 +97,18 @@ struct Roots {
   std::vector<std::string>
       host_installed;  // plugins, profiles, our programs: no writable root contains or lies in one
 };
-// Resolves the preset's read/write/denied paths (`<workspace>`, `~/x`, absolute) into `roots`. Absent denied
-// and read paths are left out and named in *absent. Codes preset-path-form, root-alias.
+// A policy path as a canonical one. `<workspace>/x` and `~/x` must stay below their base whatever links lie
+// in them; below an absolute path only links are followed that root owns and that lie in no place a run or
+// another user could have made them. Missing leaves are kept behind the nearest existing ancestor. Codes:
+// preset-path-form, root-alias, home-unknown.
+struct PolicyPath {
+  std::string path;
+  bool exists = true;
+};
+Result<PolicyPath> resolve_policy_path(const std::string& path, const Roots& roots);
+// Resolves the preset's paths into `roots`. Absent read and write paths, and absent stores, are left out and
+// named in *absent; absent denied ones are Roots::denied_absent. Codes as above, root-missing for a writable
+// root outside the worktree, root-not-directory.
 struct Preset;
 Status add_preset_paths(const Preset& preset, Roots& roots, std::vector<std::string>* absent = nullptr);
 

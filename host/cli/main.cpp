@@ -63,6 +63,10 @@ struct Commands {
   RunsOptions runs;
   PluginsOptions plugins;
   DoctorOptions doctor;
+  SandboxOptions explain, exec;
+  PresetOptions presets;
+  int (*chosen_presets)(const PresetOptions&) = nullptr;
+  int (*chosen_sandbox)(const Commands&) = nullptr;
   int (*chosen_runs)(const RunsOptions&) = nullptr;
   int (*chosen_plugins)(const PluginsOptions&) = nullptr;
 };
@@ -127,6 +131,101 @@ void add_plugins(CLI::App& app, Commands& commands) {
           "--json");
 }
 
+void add_policy(CLI::App* sub, SandboxOptions& options) {
+  add_common(sub, options.common);
+  sub->add_option("--preset", options.preset, "Sandbox preset (default: workspace)")->type_name("PRESET");
+  sub->add_option("--worktree", options.worktree, "Directory to work in (default: the current folder)")
+      ->type_name("DIR");
+  sub->add_option("--backend", options.backend, "Boundary backend: native or landlock (default: the best)");
+  sub->add_option("--read", options.read, "Also grant this path read-only, repeatable")->type_name("PATH");
+  sub->add_option("--relay", options.relays, "Let this literal address through the gate, repeatable")
+      ->type_name("ADDRESS:PORT");
+  sub->add_option("--allow-host", options.hosts, "Let this name through the gate, repeatable")
+      ->type_name("NAME[:PORT]");
+  sub->add_flag("--trust-owner", options.trust_owner, "Accept a directory that another user owns");
+}
+
+void add_presets(CLI::App* sandbox, Commands& commands) {
+  auto* presets = sandbox->add_subcommand("presets", "List, show, add, disable and enable sandbox presets");
+  presets->require_subcommand(1);
+  auto add = [&](const char* name, const char* text, int (*call)(const PresetOptions&),
+                 const char* argument) {
+    auto* sub = presets->add_subcommand(name, text);
+    add_common(sub, commands.presets.common);
+    if (argument != nullptr) {
+      sub->add_option(argument, commands.presets.name)->required();
+    }
+    sub->callback([&commands, call] { commands.chosen_presets = call; });
+    return sub;
+  };
+  add("list", "List presets and their state", presets_list, nullptr)
+      ->footer("Examples:\n  hitchrail sandbox presets list\n  hitchrail sandbox presets list --json");
+  add("show", "Show one preset and who decided on it", presets_show, "preset")
+      ->footer(
+          "Examples:\n  hitchrail sandbox presets show workspace\n  hitchrail sandbox presets show mine "
+          "--json");
+  add("add", "Check a preset file, keep it and record who added it", presets_add, "file")
+      ->footer(
+          "Examples:\n  hitchrail sandbox presets add ./mine.yaml\n  hitchrail sandbox presets add "
+          "./mine.yaml "
+          "--json");
+  add("disable", "Refuse every launch that names this preset", presets_disable, "preset")
+      ->footer(
+          "Examples:\n  hitchrail sandbox presets disable permissive\n  hitchrail sandbox presets disable "
+          "mine");
+  add("enable", "Allow a disabled preset again", presets_enable, "preset")
+      ->footer(
+          "Examples:\n  hitchrail sandbox presets enable permissive\n  hitchrail sandbox presets enable "
+          "mine");
+}
+
+void add_sandbox(CLI::App& app, Commands& commands) {
+  auto* sandbox = app.add_subcommand("sandbox", "Prove, explain and use the boundary");
+  sandbox->require_subcommand(1);
+  auto* explain = sandbox->add_subcommand("explain", "Each path a command would see, its access, and why");
+  add_policy(explain, commands.explain);
+  explain->footer(
+      "Examples:\n  hitchrail sandbox explain\n  hitchrail sandbox explain --preset repo-contained --json -- "
+      "claude");
+  explain->callback([&commands] {
+    commands.chosen_sandbox = [](const Commands& all) { return sandbox_explain(all.explain); };
+  });
+  auto* exec = sandbox->add_subcommand("exec", "Run one command in the boundary of a preset");
+  add_policy(exec, commands.exec);
+  exec->add_option("--env", commands.exec.environment, "Variable for the command, repeatable")
+      ->type_name("NAME[=VALUE]");
+  exec->add_flag("--import", commands.exec.import_commits, "Import the command's commits as a run's");
+  exec->footer(
+      "Examples:\n  hitchrail sandbox exec -- make test\n"
+      "  hitchrail sandbox exec --preset repo-contained --worktree ../repo --env API_KEY -- ./check.sh "
+      "--all");
+  exec->callback(
+      [&commands] { commands.chosen_sandbox = [](const Commands& all) { return sandbox_exec(all.exec); }; });
+  add_presets(sandbox, commands);
+}
+
+// Errors of `sandbox exec` itself, so that they are none of the command's codes.
+constexpr int wrapper_error = 125;
+
+bool is_exec(int argc, char** argv) {
+  return argc > 2 && std::strcmp(argv[1], "sandbox") == 0 && std::strcmp(argv[2], "exec") == 0;
+}
+
+// What stands behind the first -- of a sandbox command is another program's, and no business of our parser's.
+int cut_command(int argc, char** argv, Commands& commands) {
+  if (argc < 3 || std::strcmp(argv[1], "sandbox") != 0) {
+    return argc;
+  }
+  for (int i = 2; i < argc; ++i) {
+    if (std::strcmp(argv[i], "--") == 0) {
+      commands.exec.command.assign(argv + i + 1, argv + argc);
+      commands.explain.command = commands.exec.command;
+      return i;
+    }
+  }
+  return argc;
+}
+
 int parse_and_run(int argc, char** argv) {
   CLI::App app{"Runs coding-agent harnesses inside a boundary, with evidence."};
   app.name("hitchrail");
@@ -146,6 +245,7 @@ int parse_and_run(int argc, char** argv) {
       "  hitchrail preview --agent codex --task task.md --json | jq .manifest.digest");
   add_runs(app, commands);
   add_plugins(app, commands);
+  add_sandbox(app, commands);
   auto* doctor = app.add_subcommand("doctor", "Say what is wrong with this machine and how to mend it");
   add_common(doctor, commands.doctor.common);
   doctor->add_option("--agent", commands.doctor.agent, "Only this profile");
@@ -153,10 +253,10 @@ int parse_and_run(int argc, char** argv) {
   app.add_subcommand("version", "Print the version")
       ->footer("Examples:\n  hitchrail version\n  hitchrail --version");
   try {
-    app.parse(argc, argv);
+    app.parse(cut_command(argc, argv, commands), argv);
   } catch (const CLI::ParseError& error) {
     const int code = app.exit(error);
-    return code == 0 ? 0 : 2;
+    return code == 0 ? 0 : is_exec(argc, argv) ? wrapper_error : 2;
   }
   if (run->parsed()) {
     return run_command(commands.run);
@@ -169,6 +269,12 @@ int parse_and_run(int argc, char** argv) {
   }
   if (commands.chosen_plugins != nullptr) {
     return commands.chosen_plugins(commands.plugins);
+  }
+  if (commands.chosen_sandbox != nullptr) {
+    return commands.chosen_sandbox(commands);
+  }
+  if (commands.chosen_presets != nullptr) {
+    return commands.chosen_presets(commands.presets);
   }
   if (doctor->parsed()) {
     return doctor_command(commands.doctor);
@@ -205,6 +311,7 @@ int main(int argc, char** argv) {
                            "hitchrail",
                            error.what(),
                            "please report this with the command you ran"};
-    return report(fault, false);
+    const int code = report(fault, false);
+    return is_exec(argc, argv) ? wrapper_error : code;
   }
 }

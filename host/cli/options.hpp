@@ -53,6 +53,25 @@ struct DoctorOptions {
   std::string agent;
 };
 
+struct SandboxOptions {
+  Common common;
+  std::string preset = "workspace";
+  std::string worktree = ".";
+  std::string backend;
+  std::vector<std::string> read;         // policy paths
+  std::vector<std::string> relays;       // ADDRESS:PORT
+  std::vector<std::string> hosts;        // NAME or *.NAME, with :PORT
+  std::vector<std::string> environment;  // NAME or NAME=VALUE
+  bool trust_owner = false;
+  bool import_commits = false;
+  std::vector<std::string> command;  // what stood behind --
+};
+
+struct PresetOptions {
+  Common common;
+  std::string name;  // id, or a file
+};
+
 int run_command(const RunOptions& options);
 int preview_command(const RunOptions& options);
 int runs_list(const RunsOptions& options);
@@ -66,5 +85,12 @@ int plugins_enable(const PluginsOptions& options);
 int plugins_disable(const PluginsOptions& options);
 int plugins_check(const PluginsOptions& options);
 int doctor_command(const DoctorOptions& options);
+int sandbox_explain(const SandboxOptions& options);
+int sandbox_exec(const SandboxOptions& options);  // the program's own code; 125 for ours
+int presets_list(const PresetOptions& options);
+int presets_show(const PresetOptions& options);
+int presets_add(const PresetOptions& options);
+int presets_disable(const PresetOptions& options);
+int presets_enable(const PresetOptions& options);
 
 }  // namespace hitchrail::cli

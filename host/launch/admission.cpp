@@ -2,7 +2,10 @@
 // that stands in the way is looked through: a finished or vanished holder's is released, a dead supervisor's
 // run is finished first, a live one refuses.
 
+#include <functional>
+
 #include "attempt/recover.hpp"
+#include "launch/exec.hpp"
 #include "launch/stages.hpp"
 
 namespace hitchrail::launch {
@@ -12,6 +15,13 @@ namespace {
 // True when the holder no longer stands in the way.
 Result<bool> clear_holder(const Ground& ground, store::Store& store, const store::StateHome& home,
                           const std::string& holder) {
+  if (holder.rfind(exec_prefix, 0) == 0) {  // of a `sandbox exec`
+    HR_TRY(live, command_holds(home, holder));
+    if (!live) {
+      HR_CHECK(store.release_worktree(holder));
+    }
+    return !live;
+  }
   HR_TRY(state, attempt::lease_holder(home.fd(), holder));
   switch (state) {
     case attempt::LeaseHolder::live:
@@ -33,14 +43,12 @@ Result<bool> clear_holder(const Ground& ground, store::Store& store, const store
   return true;
 }
 
-}  // namespace
-
-Status stage_admission(const Ground& ground, const store::StateHome& home, store::Store& store,
-                       const store::WorktreeLease& lease, const store::AttemptRow& row) {
+Status admit_by(const Ground& ground, const store::StateHome& home, store::Store& store,
+                const std::string& path, const std::function<Status()>& claim) {
   // Each turn removes one dead lease; a worktree cannot have many, so a bound only guards against a fault of
   // ours.
   for (int turn = 0; turn < 16; ++turn) {
-    Status begun = store.begin_attempt(lease, row);
+    Status begun = claim();
     if (begun.has_value()) {
       return begun;
     }
@@ -51,7 +59,9 @@ Status stage_admission(const Ground& ground, const store::StateHome& home, store
     }
     HR_TRY(cleared, clear_holder(ground, store, home, holder));
     if (!cleared) {
-      if (error.remedy.empty()) {
+      if (holder.rfind(exec_prefix, 0) == 0) {
+        error.remedy = "wait for the sandbox exec that is using it";
+      } else if (error.remedy.empty()) {
         error.remedy = "wait for it, or: hitchrail runs stop " + holder;
       }
       return error;
@@ -60,9 +70,21 @@ Status stage_admission(const Ground& ground, const store::StateHome& home, store
   return Error{ErrorClass::internal,
                "admission-stuck",
                "claim the work tree",
-               lease.canonical_path,
+               path,
                "leases of ended runs keep coming back",
                "hitchrail runs recover"};
+}
+
+}  // namespace
+
+Status stage_admission(const Ground& ground, const store::StateHome& home, store::Store& store,
+                       const store::WorktreeLease& lease, const store::AttemptRow& row) {
+  return admit_by(ground, home, store, lease.canonical_path, [&] { return store.begin_attempt(lease, row); });
+}
+
+Status admit_worktree(const Ground& ground, const store::StateHome& home, store::Store& store,
+                      const store::WorktreeLease& lease) {
+  return admit_by(ground, home, store, lease.canonical_path, [&] { return store.claim_worktree(lease); });
 }
 
 }  // namespace hitchrail::launch

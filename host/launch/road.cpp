@@ -1,3 +1,4 @@
+#include "launch/exec.hpp"
 #include "launch/launch.hpp"
 #include "launch/stages.hpp"
 
@@ -58,6 +59,10 @@ Result<Preview> preview(const Request& request) {
 Result<Started> start(const Request& request) {
   Timings timings;
   HR_TRY(ground, timings.measure("survey", [&] { return survey(request, true); }));
+  if (ground.home) {  // what a killed `sandbox exec` left in a worktree would be taken for the operator's
+    HR_TRY(swept, sweep_commands(*ground.home));
+    (void)swept;
+  }
   HR_TRY(prepared, prepare(ground, request, timings));
   HR_CHECK(enforceable(prepared.manifest.manifest));
   return stage_attempt(ground, request, prepared, timings);

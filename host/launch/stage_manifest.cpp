@@ -3,6 +3,7 @@
 
 #include "attempt/attempt.hpp"
 #include "core/canonical.hpp"
+#include "core/ids.hpp"
 #include "launch/stages.hpp"
 
 namespace hitchrail::launch {
@@ -51,7 +52,24 @@ const char* backend_name(boundary::Backend backend) {
   return backend == boundary::Backend::landlock ? "landlock" : "native";
 }
 
-json::Value sandbox_json(const BoundaryStage& boundary, const PlanStage& plan) {
+// Who chose the preset, and for one of the operator's own who recorded it last.
+json::Value attribution_json(const PresetInfo& chosen) {
+  const Person person = current_person();
+  json::Value value = json::Value::object();
+  value.set("source", chosen.preset->built_in ? "built-in" : "operator");
+  value.set("presetDigest", chosen.preset->digest);
+  json::Value selected = json::Value::object();
+  selected.set("uid", person.uid);
+  selected.set("user", person.user);
+  value.set("selectedBy", std::move(selected));
+  if (chosen.record && !chosen.preset->built_in) {
+    value.set("recordedAt", iso8601(chosen.record->changed_unix_ms));
+  }
+  return value;
+}
+
+json::Value sandbox_json(const BoundaryStage& boundary, const PlanStage& plan,
+                         const json::Value& runtime_digest) {
   json::Value value = json::Value::object();
   value.set("presetId", boundary.preset.id);
   value.set("presetDigest", boundary.preset.digest);
@@ -77,7 +95,10 @@ json::Value sandbox_json(const BoundaryStage& boundary, const PlanStage& plan) {
   }
   value.set("warnings", std::move(warnings));
   value.set("policyHash", boundary.compiled.policy_hash);
-  value.set("filesystem", boundary.compiled.evidence);
+  value.set("attribution", attribution_json(boundary.chosen));
+  json::Value filesystem = boundary.compiled.evidence;
+  filesystem.set("providerRuntimeManifestDigest", runtime_digest);
+  value.set("filesystem", std::move(filesystem));
   return value;
 }
 
@@ -151,7 +172,7 @@ Result<ManifestStage> stage_manifest(const Ground& ground, const Request& reques
     input.credential_references.push_back("file:" + profile.profile.login_home_path);
   }
   input.plan = plan_json(plan.planned.plan);
-  input.sandbox = sandbox_json(boundary, plan);
+  input.sandbox = sandbox_json(boundary, plan, probe.runtime_manifest.get("digest"));
   if (worktree.resumed) {
     input.conversation = task.envelope.get("conversation");
   }

@@ -42,11 +42,12 @@ json::Value launch_json(const Request& request, const ProfileStage& profile, con
     value.set("conversation", std::move(conversation));
   }
   // No inner sandbox below ours: it could not start, and its harness would run nothing and still succeed.
-  value.set("providerSandbox",
-            boundary.preset.enforcement == boundary::Enforcement::required ? "delegated" : "own");
+  value.set("providerSandbox", boundary.compiled.nested_allowed ? "own" : "delegated");
   json::Value credentials = json::Value::array();
-  for (const auto& key : profile.profile.credential_allowlist) {
-    credentials.push(key);
+  if (boundary.preset.credentials != boundary::Credentials::none) {
+    for (const auto& key : profile.profile.credential_allowlist) {
+      credentials.push(key);
+    }
   }
   value.set("credentials", std::move(credentials));
   value.set("gateEndpoints", json::Value::array());
@@ -67,7 +68,8 @@ struct Environment {
 // A place in the conversation's own home needs no permission. What the boundary itself sets (HOME, PATH,
 // TMPDIR, GIT_*, …) stays as the boundary says; every other name must stand on one of the profile's lists.
 Status add_entry(Environment& environment, const plugins::EnvEntry& entry,
-                 const profiles::SupportProfile& profile, const std::string& inside_home) {
+                 const profiles::SupportProfile& profile, const boundary::Preset& preset,
+                 const std::string& inside_home) {
   if (entry.source == HR_ENV_HOME) {
     environment.plain[entry.name] = entry.value.empty() ? inside_home : inside_home + "/" + entry.value;
     return {};
@@ -89,7 +91,11 @@ Status add_entry(Environment& environment, const plugins::EnvEntry& entry,
     return {};
   }
   const char* value = std::getenv(entry.name.c_str());
-  if (value == nullptr || *value == '\0') {
+  // The profile says what a harness understands, the preset what of the operator's it may have.
+  if (value == nullptr || *value == '\0' || (!credential && !contains(preset.environment, entry.name))) {
+    return {};
+  }
+  if (credential && preset.credentials == boundary::Credentials::none) {
     return {};
   }
   if (credential) {
@@ -165,7 +171,7 @@ Result<PlanStage> stage_plan(const Ground& ground, const Request& request, const
     environment.plain[name] = value;
   }
   for (const auto& entry : stage.planned.plan.env) {
-    HR_CHECK(add_entry(environment, entry, profile.profile, inside.home));
+    HR_CHECK(add_entry(environment, entry, profile.profile, boundary.preset, inside.home));
   }
   if (boundary.login_file) {
     HR_CHECK(add_login_secrets(*boundary.login_file, environment.secrets));

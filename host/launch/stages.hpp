@@ -11,6 +11,7 @@
 #include "boundary/boundary.hpp"
 #include "launch/installation.hpp"
 #include "launch/launch.hpp"
+#include "launch/presets.hpp"
 #include "manifest/manifest.hpp"
 #include "plugins/planner.hpp"
 #include "plugins/plugins.hpp"
@@ -76,12 +77,21 @@ Result<WorktreeStage> stage_worktree(const Ground& ground, const Request& reques
                                      const ProfileStage& profile);
 
 struct BoundaryStage {
+  PresetInfo chosen;
   boundary::Preset preset;
   boundary::Compiled compiled;
   std::optional<std::string> login_file;  // host path of the provider's login file, when it is there
   std::vector<std::string> absent_paths;
 };
-Result<boundary::Preset> find_preset(const Installation& installation, const std::string& name);
+// "" = HITCHRAIL_BOUNDARY_BACKEND; code backend-unknown.
+Result<boundary::Backend> chosen_backend(const std::string& name);
+// The real object directory and its alternates, read-only.
+Status add_repository(const workspace::Worktree& worktree, boundary::Roots& roots);
+// The one way from a preset and what was looked at to a compiled boundary, for runs, `sandbox exec` and
+// `explain`: adds the host's own paths, the preset's, and the operator's PATH directories.
+Result<boundary::Compiled> compile_boundary(const Ground& ground, const boundary::Preset& preset,
+                                            boundary::Roots roots, const boundary::Options& options,
+                                            std::vector<std::string>* absent);
 Result<BoundaryStage> stage_boundary(const Ground& ground, const Request& request,
                                      const ProfileStage& profile, const ProgramStage& program,
                                      const WorktreeStage& worktree);
@@ -141,6 +151,9 @@ Result<Prepared> prepare(const Ground& ground, const Request& request, Timings& 
 // Lease and attempt row, or the refusal that names the run in the way.
 Status stage_admission(const Ground& ground, const store::StateHome& home, store::Store& store,
                        const store::WorktreeLease& lease, const store::AttemptRow& row);
+// The lease alone, for a command without an attempt.
+Status admit_worktree(const Ground& ground, const store::StateHome& home, store::Store& store,
+                      const store::WorktreeLease& lease);
 // The run-private git directory below the attempt directory.
 Status fill_git(const Ground& ground, const Prepared& prepared, int attempt_dirfd);
 // What the boundary masks is absent without a difference for git inside; `git` and `git-base` are made

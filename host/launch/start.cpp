@@ -11,6 +11,7 @@
 #include "attempt/exit_slot.hpp"
 #include "attempt/recover.hpp"
 #include "attempt/spawn.hpp"
+#include "boundary/recheck.hpp"
 #include "core/file.hpp"
 #include "core/ids.hpp"
 #include "journal/journal.hpp"
@@ -32,6 +33,12 @@ json::Value header_json(const Request& request, const Prepared& prepared) {
   header.set("trustForeignOwner", request.trust_owner);
   header.set("boundaryBackend",
              prepared.boundary.compiled.backend == boundary::Backend::landlock ? "landlock" : "native");
+  header.set("presetId", prepared.boundary.preset.id);
+  header.set("presetDigest", prepared.boundary.preset.digest);
+  header.set("presetEnforcement", prepared.boundary.preset.enforcement == boundary::Enforcement::required
+                                      ? "required"
+                                      : "advisory");
+  header.set("startedByUid", current_person().uid);
   header.set("commitPolicy", prepared.task.envelope.get("commitPolicy"));
   header.set("taskEnvelopeDigest", prepared.task.envelope.get("digest"));
   header.set("providerRuntimeManifestDigest", prepared.probe.runtime_manifest.get("digest"));
@@ -167,7 +174,6 @@ std::string spawn_document(const Request& request, const Prepared& prepared) {
 
 Status spawn(const Ground& ground, const Request& request, Prepared& prepared, const Programs& programs,
              const attempt::Directory& directory) {
-  HR_CHECK(boundary::make_placeholders(prepared.boundary.compiled, directory.fd()));
   boundary::RunDirectories run;
   const boundary::RunDirectories planned = planned_directories(ground, directory.id());
   HR_TRY(home, boundary::resolve_root(planned.home->path));
@@ -176,6 +182,9 @@ Status spawn(const Ground& ground, const Request& request, Prepared& prepared, c
   run.home = std::move(home);
   run.temp = std::move(temp);
   run.git = std::move(git);
+  HR_CHECK(boundary::recheck(prepared.boundary.compiled, prepared.program.executable, run,
+                             boundary::Recheck::all));
+  HR_CHECK(boundary::make_placeholders(prepared.boundary.compiled, directory.fd()));
   HR_TRY(plan, boundary::flat_plan(prepared.boundary.compiled, run, prepared.plan.command));
   HR_TRY(plan_fd, sealed_memfd("init-plan", plan));
   HR_TRY(config_fd,
@@ -242,6 +251,11 @@ Result<Started> stage_attempt(const Ground& ground, const Request& request, Prep
   const SecretRedactor redactor = redactor_of(prepared.plan);
   HR_CHECK(write_started(builder.fd(), fresh, prepared, redactor));
   HR_CHECK(stage_admission(ground, home, database, lease_of(prepared), row_of(request, prepared)));
+  if (auto recorded = record_selection(database, prepared.boundary.chosen, fresh.identity.attempt_id);
+      recorded.has_error()) {
+    (void)database.remove_attempt(fresh.identity.attempt_id);
+    return std::move(recorded).error();
+  }
   auto published = builder.publish();
   if (published.has_error()) {
     (void)database.remove_attempt(fresh.identity.attempt_id);

@@ -32,6 +32,13 @@ constexpr std::array migrations = {
          state TEXT NOT NULL, code TEXT NOT NULL, created_unix_ms INTEGER NOT NULL, finished_unix_ms INTEGER NOT NULL)
          WITHOUT ROWID;
        CREATE INDEX attempts_created ON attempts(created_unix_ms);)",
+    R"(CREATE TABLE sandbox_presets(
+         id TEXT PRIMARY KEY, path TEXT NOT NULL, digest TEXT NOT NULL, enforcement TEXT NOT NULL, enabled INTEGER NOT NULL,
+         changed_unix_ms INTEGER NOT NULL) WITHOUT ROWID;
+       CREATE TABLE sandbox_decisions(
+         number INTEGER PRIMARY KEY AUTOINCREMENT, preset_id TEXT NOT NULL, digest TEXT NOT NULL, enforcement TEXT NOT NULL,
+         action TEXT NOT NULL, uid INTEGER NOT NULL, user TEXT NOT NULL, at_unix_ms INTEGER NOT NULL, run TEXT NOT NULL);
+       CREATE INDEX sandbox_decisions_of ON sandbox_decisions(preset_id, number);)",
 };
 
 Error store_error(ErrorClass kind, const char* code, std::string detail, std::string remedy = "") {
@@ -216,6 +223,28 @@ PluginPin pin_of(SQLite::Statement& row) {
 constexpr const char* select_pins =
     "SELECT provider_id, path, digest, enabled, changed_unix_ms FROM plugin_pins";
 
+PresetRecord preset_of(SQLite::Statement& row) {
+  return {row.getColumn(0).getString(), row.getColumn(1).getString(),   row.getColumn(2).getString(),
+          row.getColumn(3).getString(), row.getColumn(4).getInt() != 0, row.getColumn(5).getInt64()};
+}
+constexpr const char* select_presets =
+    "SELECT id, path, digest, enforcement, enabled, changed_unix_ms FROM sandbox_presets";
+
+void insert_decision(SQLite::Database& db, const PresetDecision& decision) {
+  SQLite::Statement insert(db,
+                           "INSERT INTO sandbox_decisions(preset_id, digest, enforcement, action, uid, user, "
+                           "at_unix_ms, run) VALUES(?, ?, ?, ?, ?, ?, ?, ?)");
+  insert.bind(1, decision.preset_id);
+  insert.bind(2, decision.digest);
+  insert.bind(3, decision.enforcement);
+  insert.bind(4, decision.action);
+  insert.bind(5, decision.uid);
+  insert.bind(6, decision.user);
+  insert.bind(7, decision.at_unix_ms);
+  insert.bind(8, decision.run);
+  insert.exec();
+}
+
 }  // namespace
 
 struct Store::State {
@@ -303,6 +332,79 @@ Status Store::remove_plugin_pin(const std::string& provider_id) {
   return guarded([&]() -> Status {
     delete_by_attempt(*state_->db, "DELETE FROM plugin_pins WHERE provider_id = ?", provider_id);
     return {};
+  });
+}
+
+Result<std::vector<PresetRecord>> Store::presets() {
+  return guarded([&]() -> Result<std::vector<PresetRecord>> {
+    std::vector<PresetRecord> records;
+    SQLite::Statement all(*state_->db, std::string(select_presets) + " ORDER BY id");
+    while (all.executeStep()) {
+      records.push_back(preset_of(all));
+    }
+    return records;
+  });
+}
+
+Result<std::optional<PresetRecord>> Store::preset(const std::string& id) {
+  return guarded([&]() -> Result<std::optional<PresetRecord>> {
+    SQLite::Statement one(*state_->db, std::string(select_presets) + " WHERE id = ?");
+    one.bind(1, id);
+    return one.executeStep() ? std::optional<PresetRecord>(preset_of(one)) : std::nullopt;
+  });
+}
+
+Status Store::set_preset(const PresetRecord& record, const std::optional<PresetRecord>& seen,
+                         const PresetDecision& decision) {
+  return guarded([&]() -> Status {
+    SQLite::Transaction transaction(*state_->db, SQLite::TransactionBehavior::IMMEDIATE);
+    SQLite::Statement one(*state_->db, std::string(select_presets) + " WHERE id = ?");
+    one.bind(1, record.id);
+    const auto stored = one.executeStep() ? std::optional<PresetRecord>(preset_of(one)) : std::nullopt;
+    if (stored != seen) {
+      return Error{ErrorClass::failed,
+                   "store-conflict",
+                   "record preset",
+                   record.id,
+                   "another process changed it meanwhile",
+                   "look at it again and repeat"};
+    }
+    one.reset();
+    SQLite::Statement insert(*state_->db, "INSERT OR REPLACE INTO sandbox_presets VALUES(?, ?, ?, ?, ?, ?)");
+    insert.bind(1, record.id);
+    insert.bind(2, record.path);
+    insert.bind(3, record.digest);
+    insert.bind(4, record.enforcement);
+    insert.bind(5, record.enabled ? 1 : 0);
+    insert.bind(6, record.changed_unix_ms);
+    insert.exec();
+    insert_decision(*state_->db, decision);
+    transaction.commit();
+    return {};
+  });
+}
+
+Status Store::add_preset_decision(const PresetDecision& decision) {
+  return guarded([&]() -> Status {
+    insert_decision(*state_->db, decision);
+    return {};
+  });
+}
+
+Result<std::vector<PresetDecision>> Store::preset_decisions(const std::string& id) {
+  return guarded([&]() -> Result<std::vector<PresetDecision>> {
+    std::vector<PresetDecision> decisions;
+    SQLite::Statement all(*state_->db,
+                          "SELECT preset_id, digest, enforcement, action, uid, user, at_unix_ms, run FROM "
+                          "sandbox_decisions WHERE preset_id = ? ORDER BY number");
+    all.bind(1, id);
+    while (all.executeStep()) {
+      decisions.push_back(
+          {all.getColumn(0).getString(), all.getColumn(1).getString(), all.getColumn(2).getString(),
+           all.getColumn(3).getString(), static_cast<std::uint32_t>(all.getColumn(4).getInt64()),
+           all.getColumn(5).getString(), all.getColumn(6).getInt64(), all.getColumn(7).getString()});
+    }
+    return decisions;
   });
 }
 

@@ -55,6 +55,28 @@ struct AttemptRow {
   std::int64_t finished_unix_ms = 0;  // 0 = not yet
 };
 
+// A sandbox preset of an operator, as it was when it was recorded; built-ins are here only when disabled.
+struct PresetRecord {
+  std::string id;
+  std::string path;
+  std::string digest;  // sha256:… of its canonical form; a file with another digest is not used
+  std::string enforcement;
+  bool enabled = true;
+  std::int64_t changed_unix_ms = 0;
+  bool operator==(const PresetRecord&) const = default;
+};
+// Who did what with a preset. Never changed, never removed.
+struct PresetDecision {
+  std::string preset_id;
+  std::string digest;
+  std::string enforcement;
+  std::string action;  // added, changed, enabled, disabled, selected
+  std::uint32_t uid = 0;
+  std::string user;  // name of that uid, "" when it has none
+  std::int64_t at_unix_ms = 0;
+  std::string run;  // selected: the attempt, or "exec"
+};
+
 class Store {
  public:
   // Access::read makes and changes nothing: without a database it gives an empty one that is not kept.
@@ -72,6 +94,14 @@ class Store {
   // store-conflict.
   Status set_plugin_pin(const PluginPin& pin, const std::optional<std::string>& expected_digest);
   Status remove_plugin_pin(const std::string& provider_id);
+
+  Result<std::vector<PresetRecord>> presets();
+  Result<std::optional<PresetRecord>> preset(const std::string& id);
+  // Record and decision in one transaction, when the stored record is still `seen`; error store-conflict.
+  Status set_preset(const PresetRecord& record, const std::optional<PresetRecord>& seen,
+                    const PresetDecision& decision);
+  Status add_preset_decision(const PresetDecision& decision);
+  Result<std::vector<PresetDecision>> preset_decisions(const std::string& id);  // oldest first
 
   // Lease and attempt row in one transaction. Errors, class refused, Error::object = the holding attempt's
   // id: worktree-busy (same root), worktree-git-dir-busy, worktree-overlap. The caller asks that attempt's

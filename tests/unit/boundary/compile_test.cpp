@@ -4,6 +4,7 @@
 
 #include "boundary/boundary.hpp"
 #include "core/canonical.hpp"
+#include "core/json.hpp"
 
 using namespace hitchrail;
 using namespace hitchrail::boundary;
@@ -162,13 +163,87 @@ TEST_CASE("evidence names backend, roots, protected names and what is not proven
   CHECK(evidence.get("schemaVersion").as_string() == "filesystem-sandbox-evidence/v1");
   CHECK(evidence.get("state").as_string() == "enforced");
   CHECK(evidence.get("backend").as_string() == "landlock");
+  CHECK(evidence.get("platformBackend").as_string() == "linux-landlock");
   CHECK(evidence.get("protectedPaths").items().size() == 5);
+  CHECK(evidence.get("absentNames").as_string() == "not-granted");
   bool metadata = false;
   for (const json::Value& name : evidence.get("doesNotProve").items()) {
     metadata = metadata || name.as_string() == "filesystem.metadata";
   }
   CHECK(metadata);
   CHECK(document_digest(evidence).has_value());
+}
+
+TEST_CASE("evidence holds digests and never a path") {
+  Roots with = roots();
+  with.read = {Root{"/srv/data", {9, 20}, true, 0, 0}};
+  with.stores = {Root{"/srv/store", {9, 21}, true, 0, 0}};
+  with.path = {Root{"/home/ann/bin", {9, 22}, true, 0, 0}};
+  with.packages = {Root{"/opt/tool", {9, 23}, true, 0, 0}};
+  with.denied = {Root{"/srv/tree/src", {9, 5}, true, 0, 0}};
+  with.denied_absent = {"/srv/tree/private-name"};
+  const Compiled boundary = compiled(preset(), machine_with(true, 7), {}, with);
+  REQUIRE(boundary.blockers.empty());
+  const std::string text = json::write(boundary.evidence);
+  for (const char* path : {"/srv", "/home/ann", "/opt", "/usr", "private-name"}) {
+    INFO(path);
+    CHECK(text.find(path) == std::string::npos);
+  }
+  std::vector<std::string> access;
+  for (const json::Value& root : boundary.evidence.get("roots").items()) {
+    access.push_back(root.get("scope").as_string() + " " + root.get("access").as_string());
+    const bool run = root.get("scope").as_string() == "run";
+    CHECK(root.get("pathDigest").is_string() != run);
+  }
+  for (const char* wanted :
+       {"workspace write", "platform-runtime read", "absolute read", "absolute deny", "run write"}) {
+    INFO(wanted);
+    CHECK(std::find(access.begin(), access.end(), wanted) != access.end());
+  }
+  CHECK(text.find(sha256_prefixed("/srv/tree")) != std::string::npos);
+}
+
+TEST_CASE("evidence says how each protected name is held") {
+  const auto mechanisms = [](const Compiled& boundary) {
+    std::vector<std::string> list;
+    for (const json::Value& name : boundary.evidence.get("protectedPaths").items()) {
+      list.push_back(name.get("name").as_string() + " " + name.get("mechanism").as_string());
+    }
+    std::sort(list.begin(), list.end());
+    return list;
+  };
+  Roots with = roots();
+  CHECK(mechanisms(compiled(preset(), machine_with(true, 7), {}, with)).at(3) == ".git read-only");
+  with.git_objects = Root{"/srv/tree/.git/objects", {9, 30}, true, 0, 0};
+  const auto native = mechanisms(compiled(preset(), machine_with(true, 7), {}, with));
+  CHECK(native.at(3) == ".git private-git");
+  CHECK((native.at(0) == ".agents placeholder" || native.at(0) == ".agents overlay"));
+  CHECK(mechanisms(compiled(preset(), machine_with(false, 7), {}, with)).at(0) == ".agents not-granted");
+}
+
+TEST_CASE("evidence says the user, the network, the limits, the proof and who cleans up") {
+  Preset policy = preset();
+  policy.network = Network::gate;
+  policy.max_processes = 5;
+  policy.max_memory = 1 << 30;
+  policy.dotfile_masking = false;
+  Options options;
+  options.proof = "sha256:proof";
+  const json::Value evidence = compiled(policy, machine_with(true, 7), options).evidence;
+  CHECK(evidence.get("network").as_string() == "gate");
+  CHECK(evidence.get("maxProcesses").as_int() == 5);
+  CHECK(evidence.get("maxMemory").as_int() == 1 << 30);
+  CHECK(evidence.get("proof").as_string() == "sha256:proof");
+  CHECK(evidence.get("userMode").as_string() == "same");
+  CHECK(evidence.get("descendantsEnforced").as_bool());
+  CHECK(evidence.get("cleanupOwner").as_string() == "finisher");
+  CHECK(evidence.get("presetDigest").as_string() == "sha256:0");
+  CHECK(evidence.get("masks").as_int() == 0);
+  CHECK(evidence.get("notHeld").items().empty());
+  CHECK_FALSE(compiled(preset(), machine_with(true, 7)).evidence.get("proof").is_string());
+  const std::string by_root =
+      compiled(preset(), machine_with(true, 7, 0)).evidence.get("userMode").as_string();
+  CHECK((by_root == "owner" || by_root == "own"));
 }
 
 TEST_CASE("a mount inside a writable root is refused") {

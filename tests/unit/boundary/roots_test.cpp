@@ -160,6 +160,8 @@ TEST_CASE("preset paths: the workspace and home forms stay below their base, abs
   REQUIRE(roots.denied.size() == 2);
   CHECK(roots.denied[0].path == world.worktree() + "/src");
   CHECK_FALSE(roots.worktree_read_only);
+  roots = world.roots();
+  roots.operator_home = world.path("outside");
   preset.read_paths = {"<workspace>/../outside"};
   CHECK(add_preset_paths(preset, roots).error().code == "preset-path-form");
   preset.read_paths = {};

@@ -1,0 +1,49 @@
+#pragma once
+// Starting hitchrail-init, for the two callers that are its supervisor themselves: run() and run_attached().
+// Nobody else includes it.
+
+#include <sys/types.h>
+
+#include <string>
+#include <utility>
+
+#include "core/fd.hpp"
+#include "core/result.hpp"
+#include "shim/wire.hpp"
+
+namespace hitchrail::boundary {
+
+// Init and everything below it, until it is certain that nothing of it is left.
+class Tree {
+ public:
+  Tree(pid_t pid, Fd socket) : pid_(pid), socket_(std::move(socket)) {}
+  Tree(Tree&& other) noexcept : pid_(std::exchange(other.pid_, -1)), socket_(std::move(other.socket_)) {}
+  Tree& operator=(Tree&&) = delete;
+  Tree(const Tree&) = delete;
+  Tree& operator=(const Tree&) = delete;
+  ~Tree() { end(); }
+
+  [[nodiscard]] int socket() const { return socket_.get(); }
+
+  // Init sees its socket close, ends the tree and exits; one that does not is killed, which ends a pid
+  // namespace.
+  void end();
+
+ private:
+  bool reaped();
+
+  pid_t pid_;
+  Fd socket_;
+  bool first_gone_ = false;
+};
+
+struct Streams {
+  int in;
+  int out;
+  int err;
+};
+
+Result<Tree> start_init(const std::string& plan, const Streams& streams);
+Error failure_of(const wire::InitMessage& message);
+
+}  // namespace hitchrail::boundary

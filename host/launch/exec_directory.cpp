@@ -1,0 +1,198 @@
+#include "launch/exec_directory.hpp"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cerrno>
+
+#include "boundary/boundary.hpp"
+#include "core/file.hpp"
+#include "core/ids.hpp"
+#include "launch/exec.hpp"
+#include "store/store.hpp"
+
+namespace hitchrail::launch {
+namespace {
+
+constexpr const char* folder = "exec";
+constexpr const char* making = ".new-";
+
+// What a command left in its directory and in the worktree, in an order that a killed cleaner can begin
+// again: the lock file goes last, and what has none is nobody's.
+Status clean_up(int state, int parent, int directory, const std::string& id, bool keep_git) {
+  HR_CHECK(boundary::remove_placeholders(directory));
+  if (auto database = store::Store::open(state, store::Access::write); database.has_value()) {
+    HR_CHECK(database.value().release_worktree(id));
+  }
+  for (const char* name : {"home", "temp"}) {
+    HR_CHECK(remove_tree_at(directory, name));
+  }
+  if (keep_git) {
+    (void)::unlinkat(directory, "lock", 0);
+    return {};
+  }
+  return remove_tree_at(parent, id);
+}
+
+[[noreturn]] void be_janitor(int state, int parent, int directory, int caller, int init,
+                             const std::string& id) {
+  ::setsid();
+  const int null = ::open("/dev/null", O_RDWR);
+  for (int fd = 0; fd < 3; ++fd) {
+    ::dup2(null, fd);
+  }
+  char done = 0;
+  ssize_t got = 0;
+  do {
+    got = ::read(caller, &done, 1);
+  } while (got < 0 && errno == EINTR);
+  if (got == 0) {  // the caller is gone without a word; init dies with it, and everything inside with init
+    pollfd end{init, POLLIN, 0};
+    while (::poll(&end, 1, -1) < 0 && errno == EINTR) {
+    }
+    (void)clean_up(state, parent, directory, id, false);
+  }
+  ::_exit(0);
+}
+
+}  // namespace
+
+ExecDirectory::ExecDirectory(ExecDirectory&& other) noexcept
+    : state_(std::move(other.state_)),
+      parent_(std::move(other.parent_)),
+      fd_(std::move(other.fd_)),
+      lock_(std::move(other.lock_)),
+      janitor_(std::move(other.janitor_)),
+      id_(std::move(other.id_)),
+      path_(std::move(other.path_)),
+      janitor_pid_(std::exchange(other.janitor_pid_, -1)),
+      keep_git_(other.keep_git_),
+      cleaned_(std::exchange(other.cleaned_, true)) {}
+
+ExecDirectory::~ExecDirectory() {
+  (void)clean();
+}
+
+Result<ExecDirectory> ExecDirectory::make(const store::StateHome& home) {
+  ExecDirectory made;
+  made.cleaned_ = true;  // until there is something
+  HR_TRY(parent, home.directory(folder, store::Access::write));
+  made.parent_ = std::move(parent);
+  made.state_.reset(::fcntl(home.fd(), F_DUPFD_CLOEXEC, 3));
+  made.id_ = random_id(exec_prefix, 18);
+  made.path_ = home.path() + "/" + folder + "/" + made.id_;
+  const std::string aside =
+      making + made.id_;  // until it is locked: what bears its own name is locked or left over
+  if (::mkdirat(made.parent_.get(), aside.c_str(), 0700) != 0) {
+    return errno_error("make run directories", made.path_, errno);
+  }
+  HR_TRY(directory, open_at(made.parent_.get(), aside, O_RDONLY | O_DIRECTORY));
+  made.fd_ = std::move(directory);
+  HR_TRY(lock, open_at(made.fd_.get(), "lock", O_RDWR | O_CREAT | O_EXCL, 0600));
+  made.lock_ = std::move(lock);
+  if (::flock(made.lock_.get(), LOCK_EX | LOCK_NB) != 0) {
+    return errno_error("lock run directories", made.path_, errno);
+  }
+  if (::renameat(made.parent_.get(), aside.c_str(), made.parent_.get(), made.id_.c_str()) != 0) {
+    return errno_error("make run directories", made.path_, errno);
+  }
+  made.cleaned_ = false;
+  for (const char* name : {"home", "temp", "git"}) {
+    if (::mkdirat(made.fd_.get(), name, 0700) != 0) {
+      return errno_error("make run directories", made.path_, errno);
+    }
+  }
+  return made;
+}
+
+Status ExecDirectory::start_janitor(int init) {
+  int ends[2];
+  if (::pipe2(ends, O_CLOEXEC) != 0) {
+    return errno_error("start janitor", path_, errno);
+  }
+  Fd theirs(ends[0]);
+  janitor_.reset(ends[1]);
+  janitor_pid_ = ::fork();
+  if (janitor_pid_ < 0) {
+    return errno_error("start janitor", path_, errno);
+  }
+  if (janitor_pid_ == 0) {
+    janitor_.reset();
+    be_janitor(state_.get(), parent_.get(), fd_.get(), theirs.get(), init, id_);
+  }
+  return {};
+}
+
+Status ExecDirectory::clean() {
+  if (cleaned_) {
+    return {};
+  }
+  cleaned_ = true;
+  const Status cleaned = clean_up(state_.get(), parent_.get(), fd_.get(), id_, keep_git_);
+  if (janitor_pid_ > 0) {
+    // Told only now: a caller killed in the middle of its cleaning is finished by the janitor.
+    const char done = 1;
+    if (cleaned.has_value()) {
+      (void)!::write(janitor_.get(), &done, 1);
+    }
+    janitor_.reset();
+    while (::waitpid(janitor_pid_, nullptr, 0) < 0 && errno == EINTR) {
+    }
+    janitor_pid_ = -1;
+  }
+  return cleaned;
+}
+
+Result<bool> sweep_directory(const store::StateHome& home, const std::string& id) {
+  auto parent = home.directory(folder, store::Access::read);
+  if (parent.has_error()) {
+    return parent.error().kind == ErrorClass::internal ? Result<bool>(parent.error()) : Result<bool>(true);
+  }
+  auto directory = open_at(parent.value().get(), id, O_RDONLY | O_DIRECTORY);
+  if (directory.has_error()) {
+    return true;
+  }
+  auto lock = open_at(directory.value().get(), "lock", O_RDWR);
+  if (lock.has_error()) {
+    return true;  // kept work alone
+  }
+  if (::flock(lock.value().get(), LOCK_EX | LOCK_NB) != 0) {
+    return false;
+  }
+  HR_CHECK(clean_up(home.fd(), parent.value().get(), directory.value().get(), id, false));
+  return true;
+}
+
+Result<int> sweep_commands(const store::StateHome& home) {
+  auto parent = home.directory(folder, store::Access::read);
+  if (parent.has_error()) {
+    return 0;
+  }
+  HR_TRY(names, list_directory(parent.value().get()));
+  int swept = 0;
+  for (const std::string& name : names) {
+    struct stat status {};
+    if (name.rfind(making, 0) == 0 &&
+        ::fstatat(parent.value().get(), name.c_str(), &status, AT_SYMLINK_NOFOLLOW) == 0 &&
+        status.st_mtim.tv_sec + 60 < unix_millis_now() / 1000) {
+      HR_CHECK(remove_tree_at(parent.value().get(), name));  // its maker died before it was anything
+    }
+    if (name.rfind(exec_prefix, 0) == 0) {
+      auto gone = sweep_directory(home, name);
+      swept += gone.has_value() && gone.value() ? 1 : 0;
+    }
+  }
+  return swept;
+}
+
+Result<bool> command_holds(const store::StateHome& home, const std::string& id) {
+  HR_TRY(gone, sweep_directory(home, id));
+  return !gone;
+}
+
+}  // namespace hitchrail::launch

@@ -1,0 +1,332 @@
+"""`sandbox exec` and `sandbox explain`: the command's streams, code and signals, what it sees, and that nothing is left."""
+
+import json
+import os
+import pty
+import signal
+import subprocess
+import time
+
+import support
+
+
+def listing(path):
+    return sorted(os.listdir(path))
+
+
+class Exec(support.TestCase):
+    def setUp(self):
+        super().setUp()
+        self.repo = self.world.repository()
+
+    def options(self, *args, worktree=None):
+        return ["sandbox", "exec", "--worktree", worktree or self.repo, *args]
+
+    def sh(self, script, *args, worktree=None, **kwargs):
+        return self.world.run(*self.options(*args, worktree=worktree), "--", "sh", "-c", script, **kwargs)
+
+    def assert_ran(self, result, out=None):
+        self.assertEqual(result.code, 0, result)
+        if out is not None:
+            self.assertEqual(result.out, out, result)
+
+    def assert_wrapper_error(self, code, *args):
+        """Code 125, and neither state nor worktree was touched."""
+        before = support.fingerprint(self.repo), os.path.exists(self.world.state)
+        result = self.world.run("sandbox", "exec", "--json", "--worktree", self.repo, *args)
+        self.assertEqual((result.error_code, result.code), (code, 125), result)
+        self.assertEqual(before, (support.fingerprint(self.repo), os.path.exists(self.world.state)))
+
+    def leftovers(self):
+        folder = os.path.join(self.world.state, "exec")
+        return listing(folder) if os.path.isdir(folder) else []
+
+    def start(self, script, *args, **kwargs):
+        return self.world.start(*self.options(*args), "--", "sh", "-c", script, stdin=subprocess.DEVNULL,
+                                stdout=subprocess.PIPE, stderr=subprocess.PIPE, **kwargs)
+
+    def started(self, script, *args, **kwargs):
+        """A running command that has printed its first line; its wrapper's own pid is that of the process."""
+        process = self.start("echo ready; " + script, *args, **kwargs)
+        self.addCleanup(process.stdout.close)
+        self.addCleanup(process.stderr.close)
+        self.addCleanup(process.wait)
+        self.assertEqual(process.stdout.readline(), b"ready\n")
+        return process
+
+
+class Command(Exec):
+    def test_the_commands_own_code_is_the_code(self):
+        for code in (0, 1, 7, 124, 125, 126, 255):
+            self.assertEqual(self.sh("exit %d" % code).code, code)
+
+    def test_a_signal_is_128_and_its_number(self):
+        for number in (signal.SIGKILL, signal.SIGTERM, signal.SIGSEGV):
+            self.assertEqual(self.sh("kill -%d $$" % number).code, 128 + number)
+
+    def test_streams_are_passed_through(self):
+        data = bytes(range(256)) * 400
+        result = self.sh("cat; echo told >&2", stdin=data)
+        self.assert_ran(result, data)
+        self.assertEqual(result.err, b"told\n")
+
+    def test_arguments_are_passed_as_they_are(self):
+        words = ["[a,b]", "--json", "", "x y", "--", "-h", "%s", "sandbox"]
+        result = self.world.run(*self.options(), "--", "printf", "%s\\n", *words)
+        self.assert_ran(result, "".join(word + "\n" for word in words).encode())
+
+    def test_a_terminal_stays_one_and_is_nobodys_controlling_terminal(self):
+        master, slave = pty.openpty()
+        script = "test -t 0 && test -t 1 && test -t 2 && echo terminal; (: </dev/tty) 2>/dev/null || echo uncontrolled"
+        process = subprocess.Popen(self.world.command([support.BIN, *self.options(), "--", "sh", "-c", script]), env=self.world.env(),
+                                   stdin=slave, stdout=slave, stderr=slave, cwd=self.world.root)
+        os.close(slave)
+        out = b""
+        while b"uncontrolled" not in out:
+            out += os.read(master, 4096)
+        self.assertEqual(process.wait(), 0)
+        os.close(master)
+        self.assertIn(b"terminal", out.splitlines())
+
+    def test_signals_of_the_caller_reach_the_command(self):
+        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR1):
+            process = self.started("trap 'exit 42' %d; while :; do sleep 0.05; done" % number)
+            time.sleep(0.1)
+            process.send_signal(number)
+            self.assertEqual(process.wait(20), 42)
+
+    def test_a_second_interrupt_ends_a_command_that_ignores_the_first(self):
+        process = self.started("trap '' INT; while :; do sleep 0.05; done")
+        time.sleep(0.1)
+        process.send_signal(signal.SIGINT)
+        time.sleep(0.2)
+        self.assertIsNone(process.poll())
+        process.send_signal(signal.SIGINT)
+        self.assertEqual(process.wait(20), 130)
+
+    def test_what_it_started_ends_with_it(self):
+        token = "support-%d" % os.getpid()
+        self.assert_ran(self.sh("(setsid sh -c 'exec sleep 1000' %s &) ; (setsid sleep 999.%d &)" % (token, os.getpid())))
+        out = subprocess.run(["ps", "-eo", "args"], capture_output=True, check=True).stdout.decode()
+        self.assertNotIn("sleep 999.%d" % os.getpid(), out)
+
+    def test_errors_of_the_wrapper_are_125_and_leave_nothing(self):
+        self.assert_wrapper_error("preset-not-found", "--preset", "nothing", "--", "true")
+        self.assert_wrapper_error("command-missing")
+        self.assert_wrapper_error("command-missing", "--")
+        self.assert_wrapper_error("executable-missing", "--", "no-such-program")
+        self.assert_wrapper_error("executable-missing", "--", "./src")
+        self.assert_wrapper_error("executable-not-executable", "--", "./README")
+        self.assert_wrapper_error("backend-unknown", "--backend", "other", "--", "true")
+        self.assert_wrapper_error("environment-unset", "--env", "NOT_SET_ANYWHERE", "--", "true")
+        self.assert_wrapper_error("environment-name", "--env", "=x", "--", "true")
+        self.assert_wrapper_error("environment-reserved", "--env", "HOME=/x", "--", "true")
+        self.assert_wrapper_error("preset-path-form", "--read", "relative", "--", "true")
+        self.assert_wrapper_error("root-too-wide", "--read", "/etc", "--", "true")
+        self.assert_wrapper_error("relay-without-gate", "--relay", "127.0.0.1:1", "--", "true")
+        self.assertEqual(self.world.run("sandbox", "exec", "--no-such-option", "--", "true").code, 125)
+        link = os.path.join(self.world.root, "link")
+        os.symlink(self.repo, link)
+        self.world.own(link)
+        self.assertEqual(self.sh("true", worktree=link).code, 125)
+
+
+class View(Exec):
+    def test_it_works_in_the_worktree_and_sees_nothing_else(self):
+        secret = self.world.write(os.path.join(self.world.home, "secret"), b"secret\n", 0o644)
+        result = self.sh("pwd; cat README; echo new > made; cat %s 2>/dev/null || echo hidden; ls /root /home 2>/dev/null; id -u" % secret)
+        self.assert_ran(result)
+        lines = result.out.decode().splitlines()
+        self.assertEqual(lines[:3], [self.repo, "hello", "hidden"])
+        with open(os.path.join(self.repo, "made"), "rb") as file:
+            self.assertEqual(file.read(), b"new\n")
+        self.assertEqual(os.lstat(os.path.join(self.repo, "made")).st_uid, os.lstat(self.repo).st_uid)
+
+    def test_a_path_is_granted_by_an_option_read_only(self):
+        folder = self.world.folder("data", 0o755)
+        self.world.write(os.path.join(folder, "file"), b"data\n")
+        self.assertEqual(self.sh("cat %s/file" % folder).code, 1)
+        self.assert_ran(self.sh("cat %s/file; echo x > %s/other || echo held" % (folder, folder), "--read", folder), b"data\nheld\n")
+        self.assertEqual(listing(folder), ["file"])
+
+    def test_the_environment_is_built_from_empty(self):
+        result = self.sh("env", "--env", "GIVEN=value", "--env", "TAKEN", env={"TAKEN": "over", "OTHER": "secret", "TERM": "dumb"})
+        self.assert_ran(result)
+        names = dict(line.split("=", 1) for line in result.out.decode().splitlines() if "=" in line)
+        self.assertEqual((names["GIVEN"], names["TAKEN"], names["TERM"]), ("value", "over", "dumb"))
+        self.assertNotIn("OTHER", names)
+        self.assertNotIn("HITCHRAIL_HOME", names)
+        self.assertNotEqual(names["HOME"], self.world.home)
+
+    def test_a_value_taken_over_is_in_no_argument_list(self):
+        process = self.started("test ${#KEY} = 17 && sleep 30", "--env", "KEY", env={"KEY": "hidden-value-4711"})
+        out = subprocess.run(["ps", "-eo", "args"], capture_output=True, check=True).stdout
+        process.send_signal(signal.SIGTERM)
+        process.wait(20)
+        self.assertNotIn(b"hidden-value-4711", out)
+
+    def test_tools_of_the_path_run(self):
+        folder = self.world.folder("tools", 0o755)
+        self.world.write(os.path.join(folder, "own-tool"), b"#!/bin/sh\necho from the path\n", 0o755)
+        path = folder + ":/usr/bin:/bin"
+        self.assert_ran(self.sh("own-tool", env={"PATH": path}), b"from the path\n")
+        self.assert_ran(self.world.run(*self.options(), "--", "own-tool", env={"PATH": path}), b"from the path\n")
+
+
+class Git(Exec):
+    def test_git_works_and_its_metadata_is_the_commands_own(self):
+        head = self.world.git(self.repo, "rev-parse", "HEAD")
+        result = self.sh("echo x > new && git add new && git commit -q -m second && git log --format=%s && git status --short")
+        self.assert_ran(result, b"second\nfirst\n")
+        self.assertIn(b"--import", result.err)
+        self.assertEqual(self.world.git(self.repo, "rev-parse", "HEAD"), head)
+
+    def test_commits_are_imported_when_asked(self):
+        result = self.sh("echo x > new && git add new && git commit -q -m second", "--import")
+        self.assert_ran(result)
+        self.assertEqual(self.world.git(self.repo, "log", "--format=%s").split(), ["second", "first"])
+        self.assertEqual(self.world.git(self.repo, "status", "--short"), "")
+        self.assertEqual(self.leftovers(), [])
+
+    # PB-12
+    def test_top_level_inside_equals_outside(self):
+        nested = os.path.join(self.repo, "apps", "x")
+        os.makedirs(nested)
+        for path in (os.path.dirname(nested), nested):
+            self.world.own(path)
+        plain = self.world.folder("plain", 0o755)
+        for name in ("one", "two"):
+            self.world.repository("plain/" + name)
+        for where in (self.repo, nested, plain, os.path.join(plain, "one"), os.path.join(plain, "two")):
+            with self.subTest(where):
+                before = listing(where)
+                outside = subprocess.run(self.world.command(["git", "-C", where, "rev-parse", "--show-toplevel"]), capture_output=True,
+                                         env=self.world.env(), check=False)
+                inside = self.sh("git rev-parse --show-toplevel", worktree=where)
+                self.assertEqual((inside.code, inside.out), (outside.returncode, outside.stdout), inside)
+                self.assertEqual(listing(where), before)
+        for name in ("one", "two"):
+            inside = self.sh("git -C %s rev-parse --show-toplevel" % name, worktree=plain)
+            self.assert_ran(inside, os.path.join(plain, name).encode() + b"\n")
+
+    def test_a_directory_that_is_no_repository(self):
+        plain = self.world.folder("plain", 0o755)
+        self.assert_ran(self.sh("pwd; echo x > made", worktree=plain), plain.encode() + b"\n")
+        self.assertEqual(listing(plain), ["made"])
+        self.assertNotEqual(self.sh("mkdir .git/hooks || mkdir .claude/x", worktree=plain).code, 0)
+        self.assertEqual(listing(plain), ["made"])
+
+
+class End(Exec):
+    def test_nothing_is_left(self):
+        before = listing(self.repo)
+        self.assert_ran(self.sh("touch $HOME/a $TMPDIR/b; mkdir $HOME/c; chmod 0 $HOME/c"))
+        self.assertEqual(listing(self.repo), before)
+        self.assertEqual(self.leftovers(), [])
+
+    def test_a_killed_wrapper_takes_the_command_along_and_its_janitor_cleans_up(self):
+        before = listing(self.repo)
+        for _ in range(5):
+            process = self.started("while :; do sleep 0.05; touch $HOME/x; done")
+            self.assertEqual(len(self.leftovers()), 1)
+            process.kill()
+            process.wait()
+            support.wait_until(lambda: self.leftovers() == [])
+            self.assertEqual(listing(self.repo), before)
+
+    def test_when_the_janitor_is_killed_too_the_next_command_cleans_up(self):
+        before = listing(self.repo)
+        process = self.started("sleep 1000")
+        children = support.wait_until(lambda: subprocess.run(["ps", "-o", "pid=,comm=", "--ppid", str(process.pid)], capture_output=True,
+                                                             check=False).stdout.decode().splitlines())
+        janitors = [int(line.split()[0]) for line in children if line.split()[1] == "hitchrail"]
+        self.assertEqual(len(janitors), 1, children)
+        os.kill(janitors[0], signal.SIGKILL)
+        process.kill()
+        process.wait()
+        time.sleep(0.3)
+        self.assertEqual(len(self.leftovers()), 1)
+        self.assert_ran(self.sh("true"))
+        self.assertEqual(self.leftovers(), [])
+        self.assertEqual(listing(self.repo), before)
+
+    def test_one_command_at_a_time_holds_a_worktree(self):
+        process = self.started("sleep 1000")
+        second = self.world.run("sandbox", "exec", "--json", "--worktree", self.repo, "--", "true")
+        self.assertEqual((second.error_code, second.code), ("worktree-busy", 125), second)
+        self.world.enable_script()
+        run = self.world.run("run", "--json", *self.world.script_args(self.repo), "-m", "done success x\nexit 0\nend\n")
+        self.assertEqual((run.error_code, run.code), ("worktree-busy", 3), run)
+        process.send_signal(signal.SIGTERM)
+        process.wait(20)
+        self.assert_ran(self.sh("true"))
+
+
+class Explain(Exec):
+    def explain(self, *args, command=()):
+        return self.world.run("sandbox", "explain", "--worktree", self.repo, *args, *(["--", *command] if command else []))
+
+    def test_each_path_has_its_access_and_why(self):
+        result = self.explain("--json", "--read", "/usr/share", command=["sh"])
+        self.assertEqual(result.code, 0, result)
+        paths = {(path["path"], path["access"]): path for path in result.json["paths"] if isinstance(path["path"], str)}
+        self.assertEqual(paths[(self.repo, "write")]["role"], "worktree")
+        self.assertIn(("/usr", "read"), paths)
+        for name in (".agents", ".codex", ".claude", ".hitchrail"):
+            self.assertIn((os.path.join(self.repo, name), "read"), paths)
+        self.assertIn((os.path.join(self.repo, ".git"), "write"), paths)
+        for path in result.json["paths"]:
+            self.assertTrue(path["why"], path)
+        self.assertFalse(os.path.exists(self.world.state))
+        human = self.explain()
+        self.assertEqual(human.code, 0, human)
+        self.assertIn(self.repo.encode(), human.out)
+
+    def test_evidence_has_digests_and_no_path(self):
+        evidence = self.explain("--json").json["evidence"]
+        text = json.dumps(evidence)
+        for path in (self.repo, self.world.home, self.world.root, "/usr"):
+            self.assertNotIn(path, text)
+        self.assertEqual(evidence["schemaVersion"], "filesystem-sandbox-evidence/v1")
+
+    def test_a_policy_that_would_be_refused_says_all_of_it(self):
+        result = self.explain("--json", "--read", "/etc", "--read", "/home")
+        self.assertEqual(result.code, 3, result)
+        self.assertEqual({blocker["code"] for blocker in result.json["blockers"]}, {"root-too-wide"})
+        human = self.explain("--read", "/etc")
+        self.assertIn(b"BLOCKED", human.out)
+
+    def test_links_in_the_workspace_are_no_grants(self):
+        target = self.world.write(os.path.join(self.world.root, "target"), b"secret\n")
+        os.symlink(target, os.path.join(self.repo, "evil"))
+        self.world.own(os.path.join(self.repo, "evil"))
+        for path in ("<workspace>/evil", os.path.join(self.repo, "evil")):
+            self.assert_refused(self.explain("--json", "--read", path), "root-alias", 3)
+
+
+class AsUser:
+    uid = support.ORDINARY_UID
+
+
+class CommandAsUser(AsUser, Command):
+    pass
+
+
+class ViewAsUser(AsUser, View):
+    pass
+
+
+class GitAsUser(AsUser, Git):
+    pass
+
+
+class EndAsUser(AsUser, End):
+    pass
+
+
+class ExplainAsUser(AsUser, Explain):
+    pass
+
+
+if __name__ == "__main__":
+    support.main()

@@ -1,0 +1,206 @@
+"""`sandbox presets`: built-ins are what they are, an operator's preset is used only as it was added, and who decided what is kept."""
+
+import json
+import os
+import pwd
+
+import support
+
+DONE = "done success x\nexit 0\nend\n"
+
+MINE = """schemaVersion: sandbox-preset/v1
+id: %s
+name: Mine
+enforcement: %s
+requiredCapabilities: [filesystem.read, filesystem.write]
+filesystem:
+  readPaths: ["<workspace>"]
+  writePaths: ["<workspace>"]
+network: none
+environment: [LANG]
+"""
+
+
+class Presets(support.TestCase):
+    def presets(self, *args):
+        return self.world.run("sandbox", "presets", *args, "--json")
+
+    def file(self, name="mine", enforcement="required", text=None, mode=0o644):
+        folder = self.world.folder("files", 0o755)
+        return self.world.write(os.path.join(folder, name + ".yaml"), (text or MINE % (name, enforcement)).encode(), mode)
+
+    def added(self, name="mine", enforcement="required"):
+        result = self.presets("add", self.file(name, enforcement))
+        self.assertEqual(result.code, 0, result)
+        return os.path.join(self.world.config, "profiles", "sandbox", name + ".yaml")
+
+    def decisions(self, name):
+        result = self.presets("show", name)
+        self.assertEqual(result.code, 0, result)
+        return result.json["decisions"]
+
+    def exec(self, preset, repo, command="true"):
+        return self.world.run("sandbox", "exec", "--json", "--preset", preset, "--worktree", repo, "--", "sh", "-c", command)
+
+    def user(self):
+        try:
+            return pwd.getpwuid(self.world.uid).pw_name
+        except KeyError:
+            return ""
+
+
+class BuiltIns(Presets):
+    def test_the_four_are_listed_and_nothing_is_made(self):
+        result = self.presets("list")
+        self.assertEqual(result.code, 0, result)
+        found = {preset["id"]: preset for preset in result.json["presets"]}
+        self.assertEqual(sorted(found), ["network-allowlist", "permissive", "repo-contained", "workspace"])
+        for preset in found.values():
+            self.assertEqual((preset["state"], preset["builtIn"]), ("built-in", True))
+            self.assertEqual(preset["enforcement"], "advisory" if preset["id"] == "permissive" else "required")
+        self.assertEqual(found["workspace"]["network"], "host")
+        self.assertEqual(found["repo-contained"]["network"], "gate")
+        self.assertEqual(found["network-allowlist"]["allowedHosts"], ["api.github.com", "api.openai.com", "github.com"])
+        self.assertTrue(found["network-allowlist"]["filesystem"]["dotfileMasking"])
+        self.assertFalse(os.path.exists(self.world.state))
+        human = self.world.run("sandbox", "presets", "list")
+        self.assertIn(b"repo-contained", human.out)
+
+    def test_an_operators_preset_does_not_take_a_built_ins_id(self):
+        self.assert_refused(self.presets("add", self.file("workspace")), "preset-builtin", 3)
+        self.assertFalse(os.path.exists(self.world.state))
+        folder = os.path.join(self.world.config, "profiles", "sandbox")
+        os.makedirs(folder, mode=0o755)
+        for path in (os.path.dirname(folder), folder):
+            self.world.own(path)
+        self.world.write(os.path.join(folder, "workspace.yaml"), (MINE % ("workspace", "advisory")).encode())
+        self.assert_refused(self.exec("workspace", self.world.repository()), "preset-builtin", 125)
+
+    def test_a_built_in_is_disabled_and_enabled_by_name(self):
+        repo = self.world.repository()
+        self.assertEqual(self.presets("disable", "permissive").json["state"], "disabled")
+        self.assert_refused(self.exec("permissive", repo), "preset-disabled", 125)
+        self.assertEqual(self.presets("enable", "permissive").json["state"], "built-in")
+        self.assertEqual([d["action"] for d in self.decisions("permissive")], ["disabled", "enabled"])
+
+
+class Own(Presets):
+    def test_adding_keeps_it_and_says_who(self):
+        kept = self.added()
+        with open(kept, "rb") as file:
+            self.assertEqual(file.read(), (MINE % ("mine", "required")).encode())
+        decision, = self.decisions("mine")
+        self.assertEqual((decision["action"], decision["uid"], decision["user"]), ("added", self.world.uid, self.user()))
+        self.assertEqual(decision["digest"], self.presets("show", "mine").json["digest"])
+        self.assertEqual(self.exec("mine", self.world.repository(), "exit 5").code, 5)
+
+    def test_what_nobody_added_is_refused(self):
+        repo = self.world.repository()
+        self.assert_refused(self.exec(self.file(), repo), "preset-unrecorded", 125)
+        kept = self.added()
+        os.rename(kept, os.path.join(os.path.dirname(kept), "other.yaml"))
+        self.assert_refused(self.exec("other", repo), "preset-name", 125)
+        self.assert_refused(self.exec("mine", repo), "preset-not-found", 125)
+
+    def test_a_changed_file_is_refused_until_it_is_added_again(self):
+        repo = self.world.repository()
+        kept = self.added()
+        self.world.write(kept, (MINE % ("mine", "required")).replace("network: none", "network: host").encode())
+        self.assert_refused(self.exec("mine", repo), "preset-changed", 125)
+        listed = {preset["id"]: preset for preset in self.presets("list").json["presets"]}
+        self.assertEqual(listed["mine"]["state"], "changed")
+        self.assertNotEqual(listed["mine"]["digest"], listed["mine"]["recordedDigest"])
+        self.assertEqual(self.presets("add", kept).code, 0)
+        self.assertEqual(self.exec("mine", repo).code, 0)
+        self.assertEqual([d["action"] for d in self.decisions("mine")], ["added", "changed", "selected"])
+
+    def test_a_disabled_one_is_refused(self):
+        repo = self.world.repository()
+        self.added()
+        self.assertEqual(self.presets("disable", "mine").code, 0)
+        self.assert_refused(self.exec("mine", repo), "preset-disabled", 125)
+        self.assertEqual(self.presets("enable", "mine").code, 0)
+        self.assertEqual(self.exec("mine", repo).code, 0)
+
+    def test_files_that_others_may_write_or_that_are_wrong_are_refused(self):
+        self.assert_refused(self.presets("add", self.file(mode=0o666)), "preset-unsafe", 3)
+        link = os.path.join(self.world.root, "mine.yaml")
+        os.symlink(self.file(), link)
+        self.world.own(link)
+        self.assert_refused(self.presets("add", link), "preset-unsafe", 3)
+        self.assert_refused(self.presets("add", self.file(text=MINE % ("mine", "required") + "more: 1\n")), "yaml-unknown-field", 2)
+        self.assert_refused(self.presets("show", "nothing"), "preset-not-found", 2)
+        self.assert_refused(self.presets("disable", "nothing"), "preset-not-found", 2)
+        self.assertFalse(os.path.exists(self.world.state))
+
+
+class Use(Presets):
+    def setUp(self):
+        super().setUp()
+        self.repo = self.world.repository()
+        self.world.enable_script()
+
+    def run_with(self, preset):
+        return self.world.run("run", "--json", "--sandbox", preset, *self.world.script_args(self.repo), "-m", DONE)
+
+    def test_a_run_with_an_advisory_preset_is_attributed(self):
+        self.added("loose", "advisory")
+        result = self.run_with("loose")
+        self.assertEqual(result.code, 0, result)
+        attempt = self.world.attempts()[-1]
+        last = self.decisions("loose")[-1]
+        self.assertEqual((last["action"], last["run"], last["uid"], last["user"]), ("selected", attempt, self.world.uid, self.user()))
+        with open(os.path.join(self.world.attempt_dir(), "manifests", "launch-manifest.json"), encoding="utf-8") as file:
+            sandbox = json.load(file)["sandbox"]
+        self.assertEqual(sandbox["attribution"]["source"], "operator")
+        self.assertEqual(sandbox["attribution"]["selectedBy"], {"uid": self.world.uid, "user": self.user()})
+        self.assertEqual(sandbox["attribution"]["presetDigest"], last["digest"])
+        self.assertEqual(sandbox["filesystem"]["state"], "advisory")
+        with open(os.path.join(self.world.attempt_dir(), "header.json"), encoding="utf-8") as file:
+            header = json.load(file)
+        self.assertEqual((header["presetId"], header["presetEnforcement"]), ("loose", "advisory"))
+
+    def test_evidence_of_a_run_has_digests_and_no_path(self):
+        self.assertEqual(self.run_with("workspace").code, 0)
+        with open(os.path.join(self.world.attempt_dir(), "manifests", "launch-manifest.json"), encoding="utf-8") as file:
+            manifest = json.load(file)
+        evidence = manifest["sandbox"]["filesystem"]
+        self.assertEqual(evidence["providerRuntimeManifestDigest"], manifest["providerRuntime"]["digest"])
+        self.assertEqual(evidence["state"], "enforced")
+        text = json.dumps(evidence)
+        for path in (self.repo, self.world.root, "/usr", self.world.state):
+            self.assertNotIn(path, text)
+
+    def test_a_preview_with_an_operators_preset_records_nothing(self):
+        self.added()
+        before = support.fingerprint(self.world.state)
+        result = self.world.run("preview", "--json", "--sandbox", "mine", *self.world.script_args(self.repo), "-m", DONE)
+        self.assertEqual(result.code, 0, result)
+        self.assertEqual(result.json["manifest"]["sandbox"]["presetId"], "mine")
+        self.assertEqual(len(self.decisions("mine")), 1)
+        self.assertEqual(support.fingerprint(self.world.state), before)
+
+    def test_a_preset_that_may_not_be_used_refuses_the_run_before_anything_is_made(self):
+        self.assert_refused(self.run_with(self.file()), "preset-unrecorded", 3)
+        self.assert_refused(self.run_with("nothing"), "preset-not-found", 2)
+        self.assertEqual(self.world.attempts(), [])
+
+
+class AsUser:
+    uid = support.ORDINARY_UID
+
+
+class BuiltInsAsUser(AsUser, BuiltIns):
+    pass
+
+
+class OwnAsUser(AsUser, Own):
+    pass
+
+
+class UseAsUser(AsUser, Use):
+    pass
+
+
+if __name__ == "__main__":
+    support.main()
