@@ -227,7 +227,8 @@ Status claim(const Ground& ground, const store::StateHome& home, store::Store& d
   return admit_worktree(ground, home, database, lease);
 }
 
-Result<boundary::RunDirectories> fill(const Planned& planned, const ExecDirectory& directory) {
+Result<boundary::RunDirectories> fill(const Ground& ground, const Planned& planned,
+                                      const ExecDirectory& directory) {
   const boundary::Compiled& compiled = planned.compiled;
   if (planned.place.repository) {
     workspace::PrivateGitOptions options;
@@ -237,6 +238,7 @@ Result<boundary::RunDirectories> fill(const Planned& planned, const ExecDirector
     HR_TRY(git, workspace::prepare_private_git(*planned.place.repository, directory.fd(), directory.path(),
                                                options));
     (void)git;
+    HR_CHECK(hide_masks(ground, *planned.place.repository, compiled, directory.fd()));
   }
   if (compiled.uid != ::geteuid() || compiled.gid != ::getegid()) {
     for (const char* name : {"home", "temp", "git"}) {
@@ -393,7 +395,7 @@ Result<ExecEnd> exec_in_sandbox(const ExecRequest& request) {
   HR_TRY(directory, ExecDirectory::make(home));
   HR_CHECK(claim(ground, home, database, planned, directory.id()));
   HR_CHECK(record_selection(database, planned.chosen, "exec"));
-  HR_TRY(run, fill(planned, directory));
+  HR_TRY(run, fill(ground, planned, directory));
   HR_CHECK(boundary::recheck(planned.compiled, *planned.program, run, boundary::Recheck::all));
   HR_CHECK(boundary::make_placeholders(planned.compiled, directory.fd()));
   HR_TRY(variables, environment_of(request, planned, boundary::inside(planned.compiled, run)));

@@ -186,6 +186,60 @@ class Use(Presets):
         self.assertEqual(self.world.attempts(), [])
 
 
+class Rules(Presets):
+    """What a preset of one's own says is what holds inside."""
+
+    def own(self, filesystem, more=""):
+        self.assertEqual(self.presets("add", self.file(text="schemaVersion: sandbox-preset/v1\nid: mine\nname: Mine\nenforcement: required\n"
+                                                       "requiredCapabilities: [filesystem.read, filesystem.write]\nfilesystem: %s\n"
+                                                       "network: none\n%s" % (json.dumps(filesystem), more))).code, 0)
+
+    def test_denied_paths_are_not_there_to_be_read_or_made(self):
+        repo = self.world.repository()
+        for name in ("secrets", "keys"):
+            os.makedirs(os.path.join(repo, name))
+            self.world.own(os.path.join(repo, name))
+            self.world.write(os.path.join(repo, name, "key"), b"secret\n")
+        before = sorted(os.listdir(repo))
+        self.own({"readPaths": ["<workspace>"], "writePaths": ["<workspace>"], "deniedPaths": ["<workspace>/secrets", "<workspace>/.env", "~/none"]})
+        result = self.exec("mine", repo, "cat secrets/key || echo denied; echo x > .env || echo held; mkdir .env/x || echo held; cat keys/key")
+        self.assertEqual(result.out, b"denied\nheld\nheld\nsecret\n", result)
+        self.assertEqual(sorted(os.listdir(repo)), before)
+
+    def test_dotfiles_are_masked(self):
+        repo = self.world.repository()
+        self.world.write(os.path.join(repo, ".env"), b"secret\n")
+        self.world.write(os.path.join(repo, "src", ".hidden"), b"secret\n")
+        self.own({"readPaths": ["<workspace>"], "writePaths": ["<workspace>"], "dotfileMasking": True})
+        result = self.exec("mine", repo, "cat .env || echo masked; cat src/.hidden || echo masked; cat README; git status --short")
+        self.assertEqual(result.out, b"masked\nmasked\nhello\n", result)
+
+    def test_a_worktree_that_may_only_be_read(self):
+        repo = self.world.repository()
+        before = support.fingerprint(repo)
+        self.own({"readPaths": ["<workspace>"], "writePaths": []})
+        result = self.exec("mine", repo, "cat README; echo x > made || echo held; echo y > $TMPDIR/y && cat $TMPDIR/y")
+        self.assertEqual(result.out, b"hello\nheld\ny\n", result)
+        self.assertEqual(support.fingerprint(repo), before)
+
+    def test_a_deeper_path_decides(self):
+        repo = self.world.repository()
+        data = self.world.folder("data", 0o755)
+        self.world.write(os.path.join(data, "file"), b"data\n")
+        inner = self.world.folder("data/inner", 0o755)
+        self.own({"readPaths": ["<workspace>", data, "<workspace>/src"], "writePaths": ["<workspace>", inner]})
+        result = self.exec("mine", repo, "cat %s/file; echo x > %s/x || echo held; echo y > %s/y; echo z > src/z || echo held" % (data, data, inner))
+        self.assertEqual(result.out, b"data\nheld\nheld\n", result)
+        self.assertEqual(sorted(os.listdir(inner)), ["y"])
+
+    def test_environment_and_limits(self):
+        repo = self.world.repository()
+        self.own({"readPaths": ["<workspace>"], "writePaths": ["<workspace>"]}, "environment: [GIVEN]\nlimits: {maxProcesses: 8}\n")
+        result = self.world.run("sandbox", "exec", "--preset", "mine", "--worktree", repo, "--", "sh", "-c", "echo $GIVEN $OTHER",
+                                env={"GIVEN": "value", "OTHER": "secret"})
+        self.assertEqual(result.out, b"value\n", result)
+
+
 class AsUser:
     uid = support.ORDINARY_UID
 
@@ -199,6 +253,10 @@ class OwnAsUser(AsUser, Own):
 
 
 class UseAsUser(AsUser, Use):
+    pass
+
+
+class RulesAsUser(AsUser, Rules):
     pass
 
 

@@ -193,3 +193,53 @@ TEST_CASE("a full disk refuses a claim and leaves the database as it was") {
   });
   CHECK(said == "");
 }
+
+TEST_CASE("a preset's record changes only from the value its maker saw, together with who did it") {
+  TempDir at;
+  Store store = Store::open(at.fd()).value();
+  CHECK_FALSE(store.preset("mine").value().has_value());
+  const store::PresetRecord first{"mine", "/c/mine.yaml", "sha256:1", "advisory", true, 5};
+  const store::PresetDecision added{"mine", "sha256:1", "advisory", "added", 1000, "ann", 5, ""};
+  REQUIRE(store.set_preset(first, std::nullopt, added).has_value());
+  CHECK(store.preset("mine").value() == first);
+  store::PresetRecord second = first;
+  second.digest = "sha256:2";
+  const store::PresetDecision changed{"mine", "sha256:2", "advisory", "changed", 1001, "", 6, ""};
+  CHECK(code(store.set_preset(second, std::nullopt, changed)) == "store-conflict");
+  CHECK(code(store.set_preset(second, second, changed)) == "store-conflict");
+  CHECK(store.preset_decisions("mine").value().size() == 1);  // nothing of a refused change is kept
+  REQUIRE(store.set_preset(second, first, changed).has_value());
+  REQUIRE(store.add_preset_decision({"mine", "sha256:2", "advisory", "selected", 1000, "ann", 7, "attempt_x"})
+              .has_value());
+
+  Store again = Store::open(at.fd()).value();
+  CHECK(again.presets().value() == std::vector<store::PresetRecord>{second});
+  const auto decisions = again.preset_decisions("mine").value();
+  REQUIRE(decisions.size() == 3);
+  CHECK(decisions[0].action == "added");
+  CHECK(decisions[0].user == "ann");
+  CHECK(decisions[1].uid == 1001);
+  CHECK(decisions[2].run == "attempt_x");
+  CHECK(again.preset_decisions("other").value().empty());
+}
+
+TEST_CASE("a database of the first version keeps what it has when presets come to it") {
+  TempDir at;
+  {
+    Store store = Store::open(at.fd()).value();
+    REQUIRE(store.set_plugin_pin({"p", "/p.so", "sha256:1", true, 1}, std::nullopt).has_value());
+  }
+  sqlite3* raw = nullptr;
+  REQUIRE(sqlite3_open((at.path() + "/hitchrail.db").c_str(), &raw) == SQLITE_OK);
+  REQUIRE(sqlite3_exec(raw,
+                       "DROP TABLE sandbox_presets; DROP TABLE sandbox_decisions; PRAGMA user_version = 1",
+                       nullptr, nullptr, nullptr) == SQLITE_OK);
+  sqlite3_close(raw);
+  Store store = Store::open(at.fd()).value();
+  CHECK(store.plugin_pins().value().size() == 1);
+  CHECK(store.presets().value().empty());
+  CHECK(store
+            .set_preset({"m", "/m", "sha256:1", "required", true, 1}, std::nullopt,
+                        {"m", "sha256:1", "required", "added", 0, "root", 1, ""})
+            .has_value());
+}
