@@ -26,11 +26,12 @@ constexpr const char* making = ".new-";
 // again: the lock file goes last, and what has none is nobody's.
 Status clean_up(int state, int parent, int directory, const std::string& id, bool keep_git) {
   HR_CHECK(boundary::remove_placeholders(directory));
-  if (auto database = store::Store::open(state, store::Access::write); database.has_value()) {
-    HR_CHECK(database.value().release_worktree(id));
-  }
   for (const char* name : {"home", "temp"}) {
     HR_CHECK(remove_tree_at(directory, name));
+  }
+  // Only now: the command may have filled the disk, and the database needs some of it.
+  if (auto database = store::Store::open(state, store::Access::write); database.has_value()) {
+    HR_CHECK(database.value().release_worktree(id));
   }
   if (keep_git) {
     (void)::unlinkat(directory, "lock", 0);

@@ -56,8 +56,10 @@ class Presets:
     def test_it_works_in_workspace(self):
         self.work("workspace")
 
+
 for name, uid in users():
     globals()["Claude" + name] = type("Claude" + name, (Presets, Claude), {"uid": uid})
+
 
 if __name__ == "__main__":
     real_harness.main(sys.argv[0])
