@@ -44,6 +44,21 @@ void check_machine(const boundary::Machine& machine, std::vector<Check>& checks)
   }
 }
 
+// A preset that would refuse a launch is said before somebody relies on it; one that was disabled is as
+// wanted.
+void check_presets(const Ground& ground, std::vector<Check>& checks) {
+  auto presets = list_presets(ground.installation, ground.home ? &*ground.home : nullptr);
+  if (presets.has_error()) {
+    checks.push_back(from_error("presets", Level::warning, presets.error()));
+    return;
+  }
+  for (const PresetInfo& info : presets.value()) {
+    if (info.error && info.state != PresetState::disabled) {
+      checks.push_back(from_error("preset." + info.id, Level::warning, *info.error));
+    }
+  }
+}
+
 void check_state(std::vector<Check>& checks) {
   auto home = store::StateHome::open(store::Access::read);
   if (home.has_error() && home.error().code == "state-directory-absent") {
@@ -215,6 +230,7 @@ Result<std::vector<Check>> examine(const ExtraDirs& dirs, const std::string& age
     ground.home = std::move(home).value();
   }
   check_plugins(ground, checks);
+  check_presets(ground, checks);
   if (!agent.empty()) {
     check_profile(ground, agent, Level::blocking, checks);
     return checks;

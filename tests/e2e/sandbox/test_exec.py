@@ -262,6 +262,39 @@ class End(Exec):
         self.assert_ran(self.sh("true"))
 
 
+class Hostile(Exec):
+    def test_a_workspace_of_fifos_sockets_loops_and_odd_names(self):
+        os.mkfifo(os.path.join(self.repo, "fifo"))
+        os.symlink("loop", os.path.join(self.repo, "loop"))
+        os.symlink("/etc/shadow", os.path.join(self.repo, "out"))
+        for name in ("a\nb", "\x1b[31mred", "-rf", " "):
+            self.world.write(os.path.join(self.repo, name), b"x")
+        os.makedirs(os.path.join(self.repo, "closed"))
+        os.chmod(os.path.join(self.repo, "closed"), 0)
+        for name in ("fifo", "loop", "out", "closed"):
+            self.world.own(os.path.join(self.repo, name))
+        before = listing(self.repo)
+        result = self.sh("cat out || echo nothing; ls | wc -l")
+        if self.world.uid == 0:
+            self.assert_ran(result)
+        else:  # a folder that the run could open and this user cannot look into
+            self.assertIn(result.code, (0, 125), result)
+        self.assertNotIn(b"root:", result.out)
+        self.assertNotIn(b"\x1b[31m", result.err)
+        self.assertEqual(listing(self.repo), before)
+        os.chmod(os.path.join(self.repo, "closed"), 0o755)
+
+    def test_a_link_to_a_file_outside_that_was_there_before_is_refused(self):
+        outside = self.world.write(os.path.join(self.world.root, "outside"), b"mine\n")
+        os.link(outside, os.path.join(self.repo, "linked"))
+        self.assert_wrapper_error("hard-link-outside", "--", "true")
+
+    def test_protected_names_that_are_links_are_refused(self):
+        os.symlink("src", os.path.join(self.repo, ".claude"))
+        self.world.own(os.path.join(self.repo, ".claude"))
+        self.assert_wrapper_error("protected-name-symlink", "--", "true")
+
+
 class Explain(Exec):
     def explain(self, *args, command=()):
         return self.world.run("sandbox", "explain", "--worktree", self.repo, *args, *(["--", *command] if command else []))
@@ -321,6 +354,10 @@ class GitAsUser(AsUser, Git):
 
 
 class EndAsUser(AsUser, End):
+    pass
+
+
+class HostileAsUser(AsUser, Hostile):
     pass
 
 

@@ -114,6 +114,14 @@ class Own(Presets):
         self.assertEqual(self.exec("mine", repo).code, 0)
         self.assertEqual([d["action"] for d in self.decisions("mine")], ["added", "changed", "selected"])
 
+    def test_doctor_names_presets_that_would_refuse(self):
+        kept = self.added()
+        self.world.write(kept, (MINE % ("mine", "advisory")).encode())
+        self.presets("disable", "permissive")
+        found = [check for check in self.world.run("doctor", "--json").json["findings"] if check["id"].startswith("preset")]
+        self.assertEqual([(check["id"], check["level"]) for check in found], [("preset.mine", "warning")])
+        self.assertTrue(found[0]["what"].startswith("preset-changed"))
+
     def test_a_disabled_one_is_refused(self):
         repo = self.world.repository()
         self.added()
