@@ -183,7 +183,7 @@ Status spawn(const Ground& ground, const Request& request, Prepared& prepared, c
   run.temp = std::move(temp);
   run.git = std::move(git);
   HR_CHECK(boundary::recheck(prepared.boundary.compiled, prepared.program.executable, run,
-                             boundary::Recheck::all));
+                             boundary::Recheck::names));
   HR_CHECK(boundary::make_placeholders(prepared.boundary.compiled, directory.fd()));
   HR_TRY(plan, boundary::flat_plan(prepared.boundary.compiled, run, prepared.plan.command));
   HR_TRY(plan_fd, sealed_memfd("init-plan", plan));
@@ -203,6 +203,9 @@ Status spawn(const Ground& ground, const Request& request, Prepared& prepared, c
   spawn.finish_program = programs.finish.get();
   spawn.secrets = secrets_fd.get();
   spawn.home = home_fd.get();
+  // As late as can be; init compares once more what it mounts and executes.
+  HR_CHECK(boundary::recheck(prepared.boundary.compiled, prepared.program.executable, run,
+                             boundary::Recheck::all));
   HR_TRY(spawned, attempt::spawn_shim(spawn));
   (void)spawned;
   return {};

@@ -73,14 +73,15 @@ class NestedGit(support.TestCase):
                     if not folder.startswith(os.path.join(self.world.attempt_dir(), "git")):
                         self.assertNotIn(secret.encode(), file.read(), name)
 
-    def test_a_changed_configuration_of_an_old_one_is_named(self):
+    def test_the_configuration_of_an_old_one_cannot_be_changed(self):
         inner = os.path.join(self.repo, "inner")
         os.makedirs(inner)
         self.world.own(inner)
         self.world.git(inner, "init", "-q")
+        before = support.fingerprint(inner)
         _, completion = self.play("git config -f inner/.git/config core.fsmonitor false")
-        self.assertEqual(completion["nestedGit"], ["inner/.git"])
-        self.assertIn("nested-git-changed", self.codes(completion))
+        self.assertEqual((completion["nestedGit"], support.fingerprint(inner)), ([], before))
+        self.assertNotIn("nested-git-changed", self.codes(completion))
 
 
 class NestedGitAsOrdinaryUser(NestedGit):
