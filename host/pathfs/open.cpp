@@ -17,17 +17,31 @@ namespace {
 constexpr int kMaxAgain = 64;    // openat2 is asked again so often before the walk decides
 constexpr int kMaxUnstable = 4;  // reads of a file that changes while it is read
 
-int open_component(int dirfd, const std::string& name, int flags, mode_t mode) {
-  int fd = -1;
-  do {
-    fd = ::openat(dirfd, name.c_str(), flags | O_CLOEXEC | O_NOFOLLOW, mode);
-  } while (fd < 0 && errno == EINTR);
-  if (fd < 0 && errno == ENOTDIR) {  // O_DIRECTORY | O_NOFOLLOW does not say that it was a link
-    struct stat st {};
-    const bool link = ::fstatat(dirfd, name.c_str(), &st, AT_SYMLINK_NOFOLLOW) == 0 && S_ISLNK(st.st_mode);
-    errno = link ? ELOOP : ENOTDIR;
+// What stood where no directory could be opened: ENOTDIR with O_NOFOLLOW does not say that it was a link.
+// EAGAIN: it is a directory now, so it is asked for again.
+int explain_not_directory(int looked, const struct stat& st) {
+  if (looked != 0 || S_ISDIR(st.st_mode)) {
+    return EAGAIN;
   }
-  return fd;
+  return S_ISLNK(st.st_mode) ? ELOOP : ENOTDIR;
+}
+
+int open_component(int dirfd, const std::string& name, int flags, mode_t mode) {
+  for (int tries = 0;; ++tries) {
+    const int fd = ::openat(dirfd, name.c_str(), flags | O_CLOEXEC | O_NOFOLLOW, mode);
+    if (fd >= 0 || (errno != EINTR && errno != ENOTDIR)) {
+      return fd;
+    }
+    if (errno == EINTR) {
+      continue;
+    }
+    struct stat st {};
+    const int error = explain_not_directory(::fstatat(dirfd, name.c_str(), &st, AT_SYMLINK_NOFOLLOW), st);
+    if (error != EAGAIN || tries >= kMaxAgain) {
+      errno = error == EAGAIN ? ELOOP : error;  // exchanged without end, which only a link's place is
+      return -1;
+    }
+  }
 }
 
 Result<Fd> walk_beneath(int root, const std::string& path, int flags, mode_t mode) {
@@ -68,11 +82,24 @@ int open_how_beneath(int root, const std::string& path, int flags, mode_t mode) 
   return static_cast<int>(fd);
 }
 
-// Why a directory could not be opened: openat2 says ENOTDIR of a link at the end too.
-int explain_not_directory(int root, const std::string& path) {
-  const Fd entry(open_how_beneath(root, path, O_PATH | O_CLOEXEC | O_NOFOLLOW, 0));
-  struct stat st {};
-  return entry && ::fstat(entry.get(), &st) == 0 && S_ISLNK(st.st_mode) ? ELOOP : ENOTDIR;
+// The same, with an ENOTDIR explained: of the last component, or of one on the way, which is then a file.
+int open_explained(int root, const std::string& path, int flags, mode_t mode) {
+  for (int tries = 0;; ++tries) {
+    const int fd = open_how_beneath(root, path, flags, mode);
+    if (fd >= 0 || errno != ENOTDIR) {
+      return fd;
+    }
+    const Fd entry(open_how_beneath(root, path, O_PATH | O_CLOEXEC | O_NOFOLLOW, 0));
+    if (!entry) {
+      return -1;
+    }
+    struct stat st {};
+    const int error = explain_not_directory(::fstat(entry.get(), &st), st);
+    if (error != EAGAIN || tries >= kMaxAgain) {
+      errno = error == EAGAIN ? ELOOP : error;
+      return -1;
+    }
+  }
 }
 
 Error named(Error error, const std::string& path) {
@@ -197,7 +224,7 @@ Result<Identity> identify_beneath(int root, const std::string& path) {
 Result<Fd> open_beneath(int root, const std::string& path, int flags, mode_t mode) {
   HR_CHECK(check_relative("open", path));
   const int all = flags | O_CLOEXEC | O_NOFOLLOW | ((flags & O_PATH) != 0 ? 0 : O_NONBLOCK | O_NOCTTY);
-  Fd fd(open_how_beneath(root, path, all, mode));
+  Fd fd(open_explained(root, path, all, mode));
   if (fd) {
     return fd;
   }
@@ -207,7 +234,7 @@ Result<Fd> open_beneath(int root, const std::string& path, int flags, mode_t mod
   if (error == ENOSYS || error == EPERM || error == EAGAIN || error == ENAMETOOLONG) {
     return walk_beneath(root, path, all, mode);
   }
-  return open_error(path, error == ENOTDIR ? explain_not_directory(root, path) : error);
+  return open_error(path, error);
 }
 
 Result<Fd> open_directory_beneath(int root, const std::string& path) {
