@@ -5,7 +5,11 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <chrono>
+#include <ctime>
 #include <memory>
+#include <optional>
+#include <thread>
 #include <utility>
 
 #include "core/file.hpp"
@@ -14,8 +18,9 @@
 namespace hitchrail::pathfs {
 namespace {
 
-constexpr int kMaxAgain = 64;    // openat2 is asked again so often before the walk decides
-constexpr int kMaxUnstable = 4;  // reads of a file that changes while it is read
+constexpr int kMaxAgain = 64;                   // openat2 is asked again so often before the walk decides
+constexpr int kMaxUnstable = 4;                 // reads of a file that changes while it is read
+constexpr std::chrono::milliseconds kTick{11};  // a file's times step by up to 10 ms
 
 // What stood where no directory could be opened: ENOTDIR with O_NOFOLLOW does not say that it was a link.
 // EAGAIN: it is a directory now, so it is asked for again.
@@ -100,6 +105,13 @@ int open_explained(int root, const std::string& path, int flags, mode_t mode) {
       return -1;
     }
   }
+}
+
+// The clock by which the kernel stamps files.
+std::int64_t stamp_now() {
+  timespec now{};
+  ::clock_gettime(CLOCK_REALTIME_COARSE, &now);
+  return static_cast<std::int64_t>(now.tv_sec) * 1'000'000'000 + now.tv_nsec;
 }
 
 Error named(Error error, const std::string& path) {
@@ -256,14 +268,26 @@ Result<std::string> read_beneath(int root, const std::string& path, std::size_t 
 }
 
 Result<Content> read_stable_beneath(int root, const std::string& path, std::size_t max_bytes) {
+  std::optional<Content> previous;
   for (int i = 0; i < kMaxUnstable; ++i) {
+    if (i > 0) {
+      std::this_thread::sleep_for(kTick);
+    }
+    const std::int64_t start = stamp_now();
     HR_TRY(fd, open_regular_beneath(root, path));
     HR_TRY(before, identify(fd.get()));
     HR_TRY(bytes, read_bytes(fd.get(), path, max_bytes));
     HR_TRY(after, identify(fd.get()));
-    if (before.unchanged(after) && bytes.size() == after.size) {
+    if (!before.unchanged(after) || bytes.size() != after.size) {
+      previous.reset();
+      continue;
+    }
+    // A file stamped in this very tick may have been written twice in it: then two reads must agree.
+    const bool again = previous && previous->identity.unchanged(after) && previous->bytes == bytes;
+    if (after.changed_ns < start || again) {
       return Content{std::move(bytes), after};
     }
+    previous = Content{std::move(bytes), after};
   }
   return stale("read", path);
 }

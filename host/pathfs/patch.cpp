@@ -82,6 +82,13 @@ class Transaction {
     }
   }
 
+  // The new files are on disk before the old ones go: one sync of the file system instead of one for each
+  // file.
+  Status settle() const {
+    const Fd root(::openat(root_, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+    return !root || ::syncfs(root.get()) != 0 ? Status{system_error("sync", "root", errno)} : Status{};
+  }
+
   void commit(PatchResult& result) {
     for (const Made& each : made_) {
       const bool kept = each.what == Made::What::exchanged || each.what == Made::What::set_aside;
@@ -90,9 +97,6 @@ class Transaction {
         result.leftovers.push_back(slash == std::string::npos ? each.other
                                                               : each.path.substr(0, slash + 1) + each.other);
       }
-    }
-    for (const auto& [key, directory] : directories_) {
-      (void)sync_directory(directory->get(), "directory");
     }
   }
 
@@ -143,6 +147,7 @@ class Transaction {
     }
     HR_CHECK(expect(edit, spot.identity));
     StageOptions options;
+    options.sync = false;  // settle()
     options.mode = edit.mode.value_or(fresh ? 0644 : spot.identity.mode & 01777);
     if (!fresh) {
       options.like = Owner{spot.identity.uid, spot.identity.gid};
@@ -285,6 +290,13 @@ PatchResult apply_patch(int root, const std::vector<Edit>& edits) {
       transaction.take_back(result);
       return result;
     }
+  }
+  const Status settled = transaction.settle();
+  if (settled.has_error()) {
+    result.failed = settled.error();
+    result.failed_edit = edits.size();
+    transaction.take_back(result);
+    return result;
   }
   transaction.commit(result);
   return result;

@@ -66,7 +66,8 @@ Result<std::string> read_link_beneath(int root, const std::string& path);  // th
 // O_PATH a link at the end is opened itself.
 Result<Fd> open_beneath(int root, const std::string& path, int flags, mode_t mode = 0);
 
-// Content and the identity it had, the same before and after; a file that keeps changing is io/estale.
+// Content and the identity it had, size and times the same before and after; a file that keeps changing is
+// io/estale. Stores through a mapping change no time and are not seen.
 struct Content {
   std::string bytes;
   Identity identity;

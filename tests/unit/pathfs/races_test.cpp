@@ -30,11 +30,6 @@ int wanted_tries() {
   return tries;
 }
 
-// Memory, where there is some: 2,000,000 renames are no test of a disk.
-fs::path fast_directory() {
-  return ::access("/dev/shm", W_OK | X_OK) == 0 ? fs::path("/dev/shm") : fs::temp_directory_path();
-}
-
 struct Arena {
   Arena() : top(fast_directory()) {
     for (const char* side : {"/root/dir", "/outside"}) {

@@ -21,6 +21,11 @@ namespace fs = std::filesystem;
 inline constexpr const char* no_openat2_variable = "HITCHRAIL_TEST_NO_OPENAT2";
 bool without_openat2();
 
+// Memory, where there is some: what is made and renamed by the hundred thousand is no test of a disk.
+inline fs::path fast_directory() {
+  return ::access("/dev/shm", W_OK | X_OK) == 0 ? fs::path("/dev/shm") : fs::temp_directory_path();
+}
+
 class Temporary {
  public:
   explicit Temporary(const fs::path& below = fs::temp_directory_path());
