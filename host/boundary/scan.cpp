@@ -16,6 +16,7 @@
 #include "core/canonical.hpp"
 #include "core/file.hpp"
 #include "core/text.hpp"
+#include "pathfs/pathfs.hpp"
 
 namespace hitchrail::boundary {
 namespace {
@@ -57,7 +58,7 @@ class Search {
   }
 
   void below(const Root& place, bool masked) {
-    auto opened = open_no_symlinks(AT_FDCWD, place.path, O_PATH);
+    auto opened = pathfs::open_absolute(place.path, O_PATH);
     Stat info;
     if (opened.has_error() || !look(opened.value().get(), "", info)) {
       return;
@@ -305,8 +306,9 @@ class Scanner {
 
   // A `.git` file may name a git directory that lies where the run may write: that one is held too.
   Status follow_git_file(const Root& file) {
-    auto opened = open_no_symlinks(AT_FDCWD, file.path, O_RDONLY | O_NONBLOCK);
-    if (opened.has_error()) {
+    auto opened = pathfs::open_absolute(file.path, O_RDONLY);
+    Stat found;
+    if (opened.has_error() || !look(opened.value().get(), "", found) || !S_ISREG(found.mode)) {
       return {};  // gone, or closed to us and so to the run; the second look compares
     }
     auto text = read_all(opened.value().get(), max_git_file);

@@ -14,19 +14,31 @@
 #include "boundary/internal.hpp"
 #include "boundary/scan_walk.hpp"
 #include "core/file.hpp"
+#include "pathfs/pathfs.hpp"
 
 namespace hitchrail::boundary {
 namespace {
 
 constexpr std::size_t max_listing = 64u << 20;
 
+// A socket was bound by whatever path its owner wrote: with dots, or through links of the operator's.
+void add_socket(const std::string& path, std::vector<Root>& found) {
+  const std::size_t slash = path.rfind('/');
+  auto folder = pathfs::resolve_directory(slash == 0 ? "/" : path.substr(0, slash));
+  const std::string name = path.substr(slash + 1);
+  Stat info;
+  if (folder.has_value() && look(folder.value().fd.get(), name.c_str(), info) && S_ISSOCK(info.mode)) {
+    found.push_back(as_root(joined_path(folder.value().path, name.c_str()), info));
+  }
+}
+
 }  // namespace
 
 bool somebody_listens(const Root& socket) {
-  auto opened = open_no_symlinks(AT_FDCWD, socket.path, O_PATH);
+  auto opened = pathfs::open_absolute(socket.path, O_PATH);
   Stat found;
   if (opened.has_error()) {
-    return opened.error().code != "enoent";
+    return !pathfs::is(opened.error(), pathfs::Code::not_found);
   }
   if (!look(opened.value().get(), "", found) || !S_ISSOCK(found.mode)) {
     return false;
@@ -64,9 +76,8 @@ std::vector<Root> known_sockets(const std::vector<Root>& granted) {
       const std::string path = text.value().substr(slash + 1, end - slash - 1);
       const bool inside = std::any_of(granted.begin(), granted.end(),
                                       [&](const Root& root) { return contains(root.path, path); });
-      Stat info;
-      if (inside && look(AT_FDCWD, path.c_str(), info) && S_ISSOCK(info.mode)) {
-        found.push_back(as_root(path, info));
+      if (inside) {
+        add_socket(path, found);
       }
     }
     begin = end + 1;

@@ -17,54 +17,15 @@
 #include <thread>
 
 #include "boundary/internal.hpp"
-#include "core/file.hpp"
-#include "init/kernel.hpp"
+#include "pathfs/pathfs.hpp"
 
 namespace hitchrail::boundary {
 namespace {
 
-constexpr std::size_t max_chunk = 3000;            // of a path given to the kernel at once
 constexpr std::size_t max_path = 64u << 10;        // of one directory below its root
 constexpr std::size_t max_path_bytes = 64u << 20;  // of all that wait
 constexpr std::size_t share_from = 32;             // directories waiting before another thread is worth it
 constexpr std::int64_t racy_ns = 30'000'000;       // ctime steps by a clock tick: up to 10 ms
-
-int open_component_wise(int root, const std::string& path, int flags) {
-  int current = root;
-  std::size_t begin = 0;
-  while (begin <= path.size()) {
-    const std::size_t slash = std::min(path.find('/', begin), path.size());
-    const std::string part = path.empty() ? "." : path.substr(begin, slash - begin);
-    const bool last = slash == path.size();
-    const int next =
-        ::openat(current, part.c_str(), O_NOFOLLOW | O_CLOEXEC | (last ? flags : O_PATH | O_DIRECTORY));
-    if (current != root) {
-      const int error = errno;
-      ::close(current);
-      errno = error;
-    }
-    if (next < 0 || last) {
-      return next;
-    }
-    current = next;
-    begin = slash + 1;
-  }
-  errno = ENOENT;
-  return -1;
-}
-
-int open_chunk(int root, const std::string& path, int flags) {
-  constexpr std::uint64_t resolve = RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS;
-  const char* text = path.empty() ? "." : path.c_str();
-  for (int tries = 0; tries < 64; ++tries) {
-    const int fd =
-        kernel::openat2(root, text, static_cast<std::uint64_t>(flags | O_CLOEXEC | O_NOFOLLOW), resolve);
-    if (fd >= 0 || (errno != EAGAIN && errno != EINTR)) {  // EAGAIN: a rename somewhere, meanwhile
-      return fd < 0 && errno == ENOSYS ? open_component_wise(root, path, flags) : fd;
-    }
-  }
-  return open_component_wise(root, path, flags);
-}
 
 std::int64_t start_of_doubt() {
   timespec now{};
@@ -75,32 +36,22 @@ std::int64_t start_of_doubt() {
 }  // namespace
 
 bool look(int directory, const char* name, Stat& out) {
-  struct statx info {};
-  const int flags =
-      AT_SYMLINK_NOFOLLOW | AT_NO_AUTOMOUNT | AT_STATX_DONT_SYNC | (*name == '\0' ? AT_EMPTY_PATH : 0);
-  if (::statx(directory, name, flags,
-              STATX_TYPE | STATX_MODE | STATX_NLINK | STATX_INO | STATX_CTIME | STATX_UID | STATX_GID,
-              &info) < 0) {
+  pathfs::raw::Stat found;
+  if (!pathfs::raw::look(directory, name, found)) {
     return false;
   }
-  out.identity = {makedev(info.stx_dev_major, info.stx_dev_minor), info.stx_ino};
-  out.mode = info.stx_mode;
-  out.links = info.stx_nlink;
-  out.uid = info.stx_uid;
-  out.gid = info.stx_gid;
-  out.ctime_ns = std::int64_t{info.stx_ctime.tv_sec} * 1'000'000'000 + info.stx_ctime.tv_nsec;
+  out = {{found.device, found.inode}, found.mode, found.links, found.uid, found.gid, found.changed_ns};
   return true;
 }
 
 bool look_at(const std::string& path, Stat& out) {
   const std::size_t slash = path.rfind('/');
-  const auto folder =
-      open_no_symlinks(AT_FDCWD, slash == 0 ? "/" : path.substr(0, slash), O_PATH | O_DIRECTORY);
+  const auto folder = pathfs::open_absolute(slash == 0 ? "/" : path.substr(0, slash), O_PATH | O_DIRECTORY);
   if (folder.has_error()) {
-    errno = folder.error().code == "eloop" ? ELOOP : ENOENT;
+    errno = pathfs::is(folder.error(), pathfs::Code::symlink_rejected) ? ELOOP : ENOENT;
     return false;
   }
-  return look(folder.value().get(), slash + 1 == path.size() ? "." : path.c_str() + slash + 1, out);
+  return look(folder.value().get(), path.c_str() + slash + 1, out);
 }
 
 Root as_root(const std::string& path, const Stat& stat) {
@@ -108,25 +59,11 @@ Root as_root(const std::string& path, const Stat& stat) {
 }
 
 Fd open_below(int root, const std::string& path, int flags) {
-  if (path.size() <= max_chunk) {
-    return Fd(open_chunk(root, path, flags));
-  }
-  Fd current;
-  std::size_t begin = 0;
-  while (path.size() - begin > max_chunk) {
-    const std::size_t slash = path.rfind('/', begin + max_chunk);  // a name has at most 255 bytes
-    current = Fd(
-        open_chunk(current ? current.get() : root, path.substr(begin, slash - begin), O_PATH | O_DIRECTORY));
-    if (!current) {
-      return current;
-    }
-    begin = slash + 1;
-  }
-  return Fd(open_chunk(current.get(), path.substr(begin), flags));
+  return pathfs::raw::open_below(root, path, flags);
 }
 
 Result<Fd> open_walk_root(const Root& root) {
-  auto opened = open_no_symlinks(AT_FDCWD, root.path, O_RDONLY | (root.directory ? O_DIRECTORY : O_PATH));
+  auto opened = pathfs::open_absolute(root.path, O_RDONLY | (root.directory ? O_DIRECTORY : O_PATH));
   Stat found;
   if (opened.has_error() || !look(opened.value().get(), "", found) || found.identity != root.identity) {
     return Error{ErrorClass::refused,
@@ -137,34 +74,6 @@ Result<Fd> open_walk_root(const Root& root) {
                  "Start again."};
   }
   return std::move(opened).value();
-}
-
-int list_names(int directory, bool (*entry)(void*, const char*, unsigned char), void* context) {
-  struct Record {
-    std::uint64_t ino;
-    std::int64_t next;
-    unsigned short size;
-    unsigned char type;
-    char name[1];
-  };
-  alignas(Record) std::array<char, 32768> buffer;
-  for (;;) {
-    const long size = ::syscall(SYS_getdents64, directory, buffer.data(), buffer.size());
-    if (size <= 0) {
-      return size == 0 ? 0 : errno;
-    }
-    for (long at = 0; at < size;) {
-      const auto* record = reinterpret_cast<const Record*>(buffer.data() + at);
-      at += record->size;
-      const char* name = record->name;
-      if (name[0] == '.' && (name[1] == '\0' || (name[1] == '.' && name[2] == '\0'))) {
-        continue;
-      }
-      if (!entry(context, name, record->type)) {
-        return 0;
-      }
-    }
-  }
 }
 
 bool is_protected_name(const char* name) {
@@ -359,7 +268,7 @@ class Walker {
     const Fd directory = open_below(roots_[job.root].get(), job.path, O_PATH | O_DIRECTORY);
     Stat own;
     if (directory && look(directory.get(), "", own) && own.uid != ::geteuid() && ::geteuid() != 0) {
-      const Fd entered(::openat(directory.get(), ".", O_PATH | O_CLOEXEC));
+      const Fd entered = open_below(directory.get(), "", O_PATH);
       if (!entered && errno == EACCES) {
         return;
       }

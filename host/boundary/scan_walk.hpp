@@ -12,6 +12,7 @@
 #include "boundary/preset.hpp"
 #include "boundary/scan.hpp"
 #include "core/fd.hpp"
+#include "pathfs/raw.hpp"
 
 namespace hitchrail::boundary {
 
@@ -84,17 +85,7 @@ Root as_root(const std::string& path, const Stat& stat);
 Fd open_below(int root, const std::string& path, int flags);
 Result<Fd> open_walk_root(const Root& root);
 
-// Calls `entry` for each name but "." and ".."; false from it ends the listing. Returns 0 or an errno.
-int list_names(int directory, bool (*entry)(void*, const char* name, unsigned char type), void* context);
-template <class F>
-int list_names(int directory, F&& entry) {
-  return list_names(
-      directory,
-      [](void* context, const char* name, unsigned char type) {
-        return (*static_cast<std::remove_reference_t<F>*>(context))(name, type);
-      },
-      &entry);
-}
+using pathfs::raw::list_names;
 bool is_protected_name(const char* name);
 // Of a masked place: a dotfile that git must read to know what not to add is left visible.
 bool is_masked_name(const char* name, unsigned char type);

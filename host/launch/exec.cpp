@@ -1,7 +1,6 @@
 #include "launch/exec.hpp"
 
 #include <fcntl.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -17,6 +16,7 @@
 #include "launch/home.hpp"
 #include "launch/launch.hpp"
 #include "launch/stages.hpp"
+#include "pathfs/pathfs.hpp"
 #include "store/store.hpp"
 #include "workspace/inspector.hpp"
 #include "workspace/workspace.hpp"
@@ -212,14 +212,12 @@ Result<Variables> environment_of(const ExecRequest& request, const Planned& plan
 // ------------------------------------------------------------------------------------------------------------------
 Status claim(const Ground& ground, const store::StateHome& home, store::Store& database,
              const Planned& planned, const std::string& id) {
-  struct stat root {};
-  if (::stat(planned.place.root.c_str(), &root) != 0) {
-    return errno_error("claim worktree", planned.place.root, errno);
-  }
+  HR_TRY(opened, pathfs::open_absolute(planned.place.root, O_PATH));
+  HR_TRY(root, pathfs::identify(opened.get()));
   store::WorktreeLease lease;
   lease.attempt_id = id;
   lease.canonical_path = planned.place.root;
-  lease.root = lease.git_dir = {root.st_dev, root.st_ino};
+  lease.root = lease.git_dir = {root.device, root.inode};
   if (planned.place.repository) {
     lease.git_dir = {planned.place.repository->git_dir_id.device, planned.place.repository->git_dir_id.inode};
   }

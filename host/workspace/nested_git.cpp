@@ -7,6 +7,7 @@
 #include <array>
 #include <string_view>
 
+#include "pathfs/raw.hpp"
 #include "pathfs/walk.hpp"
 
 namespace hitchrail::workspace {
@@ -57,24 +58,19 @@ class Search {
     if (visit.parent.empty() && std::find(held.begin(), held.end(), visit.name) != held.end()) {
       return;
     }
-    struct statx info {};
-    if (::statx(visit.directory, visit.name.c_str(), AT_SYMLINK_NOFOLLOW | AT_NO_AUTOMOUNT,
-                STATX_BASIC_STATS | STATX_BTIME, &info) != 0) {
+    pathfs::raw::Stat info;
+    if (!pathfs::raw::look(visit.directory, visit.name.c_str(), info)) {
       return;
     }
-    const std::int64_t changed = nanos(info.stx_ctime);
-    const bool old_folder = S_ISDIR(info.stx_mode) && (info.stx_mask & STATX_BTIME) != 0 &&
-                            nanos(info.stx_btime) < since_ns_ && nanos(info.stx_mtime) == changed;
-    if (changed < since_ns_ || old_folder) {
+    const bool old_folder = S_ISDIR(info.mode) && info.born_ns != 0 && info.born_ns < since_ns_ &&
+                            info.modified_ns == info.changed_ns;
+    if (info.changed_ns < since_ns_ || old_folder) {
       return;
     }
     ++found_.dot_count;
     if (found_.dot_names.size() < kMaxReported) {
       found_.dot_names.push_back(visit.path());
     }
-  }
-  static std::int64_t nanos(const statx_timestamp& time) {
-    return std::int64_t{time.tv_sec} * 1'000'000'000 + time.tv_nsec;
   }
 
   void look_at(const pathfs::Visit& visit) {

@@ -1,4 +1,5 @@
 #include "pathfs/pathfs.hpp"
+#include "pathfs/raw.hpp"
 
 #include <fcntl.h>
 #include <signal.h>
@@ -8,6 +9,7 @@
 #include <unistd.h>
 
 #include <catch2/catch.hpp>
+#include <cerrno>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -151,6 +153,35 @@ TEST_CASE("a directory lies within itself and what is above it, by identity") {
   CHECK(lies_within(sub.get(), root).value());
   CHECK(lies_within(tree.root.get(), root).value());
   CHECK_FALSE(lies_within(tree.root.get(), identify(sub.get()).value()).value());
+}
+
+TEST_CASE("the raw calls follow nothing either, and say why by errno") {
+  const Tree tree;
+  const auto why = [&tree](const std::string& path, int flags) {
+    errno = 0;
+    return raw::open_below(tree.root.get(), path, flags) ? 0 : errno;
+  };
+  CHECK(why("", O_RDONLY | O_DIRECTORY) == 0);
+  CHECK(why("dir/sub", O_RDONLY | O_DIRECTORY) == 0);
+  CHECK(why("link/file", O_RDONLY) == ELOOP);
+  CHECK(why("link", O_RDONLY | O_DIRECTORY) == ELOOP);
+  CHECK(why("dir/file/x", O_RDONLY) == ENOTDIR);
+  CHECK(why("none", O_RDONLY) == ENOENT);
+  CHECK(why("../outside", O_RDONLY) == EXDEV);
+  CHECK(why(std::string(256, 'x'), O_RDONLY) == ENAMETOOLONG);
+  raw::Stat seen;
+  CHECK(raw::look(tree.root.get(), "link", seen));
+  CHECK(S_ISLNK(seen.mode));
+  CHECK(raw::look(tree.root.get(), "", seen));
+  CHECK(S_ISDIR(seen.mode));
+  for (const char* path : {"link/file", "..", "../outside", "/etc"}) {
+    INFO(path);
+    CHECK_FALSE(raw::look(tree.root.get(), path, seen));
+    CHECK(errno == EINVAL);
+  }
+  std::size_t names = 0;
+  CHECK(raw::list_names(tree.root.get(), [&names](const char*, unsigned char) { return ++names > 0; }) == 0);
+  CHECK(names == 4);
 }
 
 TEST_CASE("a component exchanged with a link while it is opened never leads outside") {
