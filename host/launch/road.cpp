@@ -28,9 +28,12 @@ Result<Prepared> prepare(const Ground& ground, const Request& request, Timings& 
   HR_TRY(program, timings.measure("program", [&] { return stage_program(ground, request, profile); }));
   HR_TRY(probe, timings.measure("probe", [&] { return stage_probe(ground, profile, program, planner); }));
   HR_TRY(worktree, timings.measure("worktree", [&] { return stage_worktree(ground, request, profile); }));
-  HR_TRY(boundary, timings.measure("boundary", [&] {
-    return stage_boundary(ground, request, profile, program, worktree);
-  }));
+  auto reading = read_baseline(ground, worktree.worktree);
+  auto judged = timings.measure("boundary",
+                                [&] { return stage_boundary(ground, request, profile, program, worktree); });
+  HR_TRY(baseline, timings.measure("baseline", [&] { return reading.get(); }));
+  worktree.baseline = std::move(baseline);
+  HR_TRY(boundary, std::move(judged));
   HR_CHECK(timings.measure("planner", [&] { return planner.ready(); }));
   HR_TRY(task, timings.measure("task", [&] {
     return stage_task(ground, request, profile, probe, worktree, boundary, planner);

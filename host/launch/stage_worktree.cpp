@@ -68,13 +68,18 @@ Result<WorktreeStage> stage_worktree(const Ground& ground, const Request& reques
   WorktreeStage stage;
   HR_TRY(worktree, workspace::open_worktree(request.worktree, options));
   stage.worktree = std::move(worktree);
-  HR_TRY(baseline, workspace::capture_baseline(stage.worktree, workspace::inspector_git(ground.machine())));
-  stage.baseline = std::move(baseline);
   if (!request.resume.empty()) {
     HR_TRY(resumed, find_conversation(ground, request, profile, stage.worktree));
     stage.resumed = std::move(resumed);
   }
   return stage;
+}
+
+std::future<Result<workspace::Baseline>> read_baseline(const Ground& ground,
+                                                       const workspace::Worktree& worktree) {
+  return std::async(std::launch::async, [&ground, worktree]() -> Result<workspace::Baseline> {
+    return workspace::capture_baseline(worktree, workspace::inspector_git(ground.machine()));
+  });
 }
 
 }  // namespace hitchrail::launch

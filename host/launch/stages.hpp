@@ -73,8 +73,12 @@ struct WorktreeStage {
   workspace::Baseline baseline;
   std::optional<Resumed> resumed;
 };
+// Everything but the baseline, which git is asked for beside the boundary stage: the two wait for different
+// things.
 Result<WorktreeStage> stage_worktree(const Ground& ground, const Request& request,
                                      const ProfileStage& profile);
+std::future<Result<workspace::Baseline>> read_baseline(const Ground& ground,
+                                                       const workspace::Worktree& worktree);
 
 struct BoundaryStage {
   PresetInfo chosen;
