@@ -103,6 +103,20 @@ TEST_CASE("a unique prefix is enough, an ambiguous one is named, a link or share
   CHECK(must(attempt::list_ids(state.fd())).size() == 3);
 }
 
+TEST_CASE("PB-25: attempts below a folder that is a link are neither opened, listed nor made") {
+  TempDir state;
+  TempDir elsewhere;
+  publish(elsewhere.fd(), "attempt_abc1");
+  const auto before =
+      must(list_directory(must(open_at(elsewhere.fd(), "attempts", O_RDONLY | O_DIRECTORY)).get()));
+  REQUIRE(::symlink((elsewhere / "attempts").c_str(), (state / "attempts").c_str()) == 0);
+  CHECK_FALSE(code_of(Directory::open(state.fd(), "attempt_abc1")).empty());
+  CHECK(attempt::list_ids(state.fd()).has_error());
+  CHECK(Builder::begin(state.fd(), new_attempt("attempt_new1")).has_error());
+  CHECK(must(list_directory(must(open_at(elsewhere.fd(), "attempts", O_RDONLY | O_DIRECTORY)).get())) ==
+        before);
+}
+
 TEST_CASE("the lock is exclusive, visible without being taken, and dies with its holder") {
   TempDir state;
   const Directory directory = publish(state.fd(), "attempt_lock1");
