@@ -8,9 +8,8 @@
 // never weakened; protected names
 // (.git .agents .codex .claude .hitchrail) below a writable root are never writable; the policy hash depends
 // on roles and roots, not on the names of run directories. Nothing is mounted, made or started before
-// flat_plan()/run(). Refuses: see docs/operators/boundary.md for every code. Does not do yet: idmapped trees,
-// overlay for absent protected names (recorded placeholders are used), the gate, hard-link and socket scans,
-// masks for names that appear later.
+// flat_plan()/run(). Refuses: see docs/operators/boundary.md for every code. Does not do yet: the gate,
+// hard-link and socket scans, masks for names that appear later.
 
 #include <cstdint>
 #include <memory>
@@ -43,16 +42,25 @@ struct SystemLink {  // /bin -> usr/bin
   std::string target;
   std::string text;
 };
+// Control groups this process may make groups in, "" = none: its own of the two old hierarchies, or the
+// nearest delegated one of the unified hierarchy.
+struct ControlGroups {
+  std::string memory;
+  std::string processes;
+  bool unified = false;
+};
 struct Machine {
   std::string kernel;
   std::uint32_t uid = 0;  // effective ids of this process
   std::uint32_t gid = 0;
   bool user_namespaces = false;  // a user namespace with mount rights can be made here
   bool mount_api = false;        // open_tree, mount_setattr, move_mount work in it
+  bool overlay = false;          // an overlay can be mounted in a user namespace
   bool pid_namespace = false;    // with a fresh /proc, subset=pid
   bool net_namespace = false;    // with loopback up
   bool seccomp = false;
   int landlock_abi = 0;  // 0: none
+  ControlGroups control_groups;
   std::vector<SystemPath> system;
   std::vector<SystemLink> links;
   std::vector<Root> devices;              // of null zero full random urandom that exist
@@ -77,7 +85,7 @@ struct ProvenBackend {
 
 struct Options {
   Backend backend = Backend::automatic;  // HITCHRAIL_BOUNDARY_BACKEND=native|landlock for tests and operators
-  std::uint64_t max_processes = 0;       // RLIMIT_NPROC in the user namespace; 0 = the preset's
+  std::uint64_t max_processes = 0;       // 0 = the preset's
   std::uint64_t max_memory = 0;          // bytes; 0 = the preset's
   std::string proof = {};                // digest of the probe result that is relied on, "" = none
   // With it a backend counts only as far as it was proved here: what is required, and under a `required`
@@ -109,6 +117,12 @@ struct Protected {
   std::string name;
   EntryKind state = EntryKind::absent;
   Identity identity;
+  bool overlay = false;  // absent, and held by an overlay over its root
+};
+struct OverlayDirectory {  // of one writable root, in the attempt directory; made by make_placeholders()
+  std::string root;        // target of the writable root
+  std::string path;
+  Identity identity;
 };
 struct Compiled {
   Backend backend = Backend::native;
@@ -137,13 +151,22 @@ struct Compiled {
   std::vector<Root> devices;
   std::optional<Root> proc;
   std::string shell = "/bin/sh";
-  // Global ids the program will run as; the caller chowns run directories when they are not its own.
+  // Whose the run's files are on disk; the caller chowns run directories when they are not its own.
   std::uint32_t uid = 0;
   std::uint32_t gid = 0;
+  // Global ids the program runs as: the same, or with `idmapped` ids of this run alone, which see every tree
+  // of the run through an idmapped mount.
+  std::uint32_t run_uid = 0;
+  std::uint32_t run_gid = 0;
+  std::uint32_t inside_uid = 0;  // what it sees itself as
+  std::uint32_t inside_gid = 0;
   bool switch_user = false;
-  bool net_namespace = false;   // its own, only loopback in it
-  bool inet_sockets = true;     // INET, INET6 and NETLINK route may be made
-  bool unix_sockets = true;     // false: only socketpair (landlock backend, probes)
+  std::vector<OverlayDirectory> overlay_directories;
+  ControlGroups control_groups;
+  std::vector<std::string> joined_groups;  // made by make_placeholders()
+  bool net_namespace = false;              // its own, only loopback in it
+  bool inet_sockets = true;                // INET, INET6 and NETLINK route may be made
+  bool unix_sockets = true;                // false: only socketpair (landlock backend, probes)
   bool fixed_inside = true;     // run directories appear at inside_*; false: at their own paths (landlock)
   bool run_directories = true;  // the boundary wants RunDirectories
   bool git_file = false;        // the worktree's .git is a file (linked worktree)
@@ -210,14 +233,18 @@ inline constexpr const char* inside_git = "/hitchrail/git";
 inline constexpr const char* inside_objects = "/hitchrail/objects";
 Inside inside(const Compiled& compiled, const RunDirectories& run);
 
-// ---- protected names that do not exist: recorded placeholders
-// ------------------------------------------------------------ Makes an empty directory for each absent
-// protected name; recorded durably in `placeholders` of the attempt directory before each is made, so that
-// remove_placeholders() finds them after a crash at any point. Fills in the identities in `compiled`.
+// ---- protected names that do not exist
+// ------------------------------------------------------------ Under an overlay: makes its work directory and
+// the directory with the names it shows, `overlay` in the attempt directory; nothing is made in the worktree.
+// Otherwise makes an empty directory for each absent protected name; recorded durably in `placeholders` of
+// the attempt directory before each is made. Control groups for max_memory and
+// max_processes, where they can be had, are named in `cgroups` before they are made. remove_placeholders()
+// finds everything after a crash at any point. Fills in identities and overlay directories in `compiled`.
 Status make_placeholders(Compiled& compiled, int attempt_dirfd);
-// Removes each only while it is that very, empty directory; then the record. Idempotent; absent record is
-// success. For the finisher and recovery, when no process of the run is left. Writes what it left alone to
-// *kept.
+// Removes each placeholder only while it is that very, empty directory, then the record; removes overlay
+// directories and the marks (user.overlay.*) that kernels before 5.14 leave on directories the run made.
+// Idempotent; nothing there is success. For the finisher and recovery, when no process of the run is left.
+// Writes what it left alone to *kept.
 Status remove_placeholders(int attempt_dirfd, std::vector<std::string>* kept = nullptr);
 
 // ---- commands

@@ -357,16 +357,21 @@ void judge_denied_inside(Compiled& out) {
   }
 }
 
-void add_writable(const WritableRoot& writable, const std::string& role, bool read_only, Compiled& out) {
+void add_writable(const WritableRoot& writable, const std::string& role, bool read_only, const Roots& roots,
+                  Compiled& out) {
   out.grants.push_back({role, writable.root, writable.root.path, !read_only, true});
   for (const char* name : protected_names()) {
-    Protected entry{writable.root.path, name, EntryKind::absent, {}};
+    Protected entry{writable.root.path, name, EntryKind::absent, {}, false};
     for (const Entry& found : writable.entries) {
       if (found.name == name) {
         entry.state = found.kind;
         entry.identity = found.identity;
       }
     }
+    const bool private_git = roots.git_objects && role == "worktree" && std::string_view(name) == ".git";
+    entry.overlay = entry.state == EntryKind::absent && writable.overlay && !read_only && !private_git &&
+                    out.backend == Backend::native;
+    out.overlay = out.overlay || entry.overlay;
     out.protected_names.push_back(entry);
   }
   if (out.backend != Backend::landlock || read_only) {
@@ -410,10 +415,10 @@ void add_grants(const Roots& roots, const Machine& machine, Compiled& out) {
   }
   if (roots.worktree) {
     out.worktree = roots.worktree->root.path;
-    add_writable(*roots.worktree, "worktree", roots.worktree_read_only, out);
+    add_writable(*roots.worktree, "worktree", roots.worktree_read_only, roots, out);
   }
   for (const WritableRoot& root : roots.write) {
-    add_writable(root, "write-root", false, out);
+    add_writable(root, "write-root", false, roots, out);
   }
   if (roots.git_objects) {
     out.has_git = true;
@@ -426,19 +431,34 @@ void add_grants(const Roots& roots, const Machine& machine, Compiled& out) {
     }
   }
   out.credentials = roots.credentials;
-  out.copy_credentials = out.backend == Backend::landlock || out.switch_user;
+  const bool readable =
+      !out.switch_user ||
+      (out.idmapped && std::all_of(out.credentials.begin(), out.credentials.end(),
+                                   [&](const CredentialFile& file) { return file.source.uid == out.uid; }));
+  out.copy_credentials = out.backend == Backend::landlock || !readable;
   if (out.backend == Backend::landlock) {
     judge_denied_inside(out);
   }
 }
 
 void choose_user(const Roots& roots, const Machine& machine, Compiled& out) {
-  out.uid = machine.uid;
-  out.gid = machine.gid;
-  if (machine.uid == 0 && roots.worktree && roots.worktree->root.uid != 0) {
+  constexpr std::uint32_t ordinary = 1000;  // inside, instead of 0
+  out.uid = out.run_uid = machine.uid;
+  out.gid = out.run_gid = machine.gid;
+  if (machine.uid == 0 && roots.worktree) {
+    out.idmapped = roots.idmapped && out.backend == Backend::native && out.run_directories;
+    out.switch_user = out.idmapped || roots.worktree->root.uid != 0;
+  }
+  if (out.switch_user) {
     out.uid = roots.worktree->root.uid;
     out.gid = roots.worktree->root.gid;
-    out.switch_user = true;
+    out.run_uid = out.idmapped ? roots.run_id : out.uid;
+    out.run_gid = out.idmapped ? roots.run_id : out.gid;
+  }
+  out.inside_uid = out.uid;
+  out.inside_gid = out.gid;
+  if (out.uid == 0 && (out.idmapped || out.nested_allowed)) {
+    out.inside_uid = out.inside_gid = ordinary;
   }
 }
 
@@ -457,14 +477,15 @@ void add_warnings(const Roots& roots, const Machine& machine, Compiled& out) {
   if (out.network == Network::host) {
     out.warnings.push_back({"network-host", "The preset gives the run the host's network."});
   }
-  if (out.uid == 0) {
-    out.warnings.push_back(
-        {"uid-0",
-         "The run keeps uid 0 (root owns the worktree); held by subset=pid, Landlock and the "
-         "set-id filter."});
+  if (out.run_uid == 0) {
+    out.warnings.push_back({"uid-0",
+                            "The run keeps uid 0 (root owns the worktree, and its file system takes no "
+                            "idmapped mount); held by subset=pid, Landlock and the "
+                            "set-id filter."});
   }
-  const bool absent = std::any_of(out.protected_names.begin(), out.protected_names.end(),
-                                  [](const Protected& name) { return name.state == EntryKind::absent; });
+  const bool absent =
+      std::any_of(out.protected_names.begin(), out.protected_names.end(),
+                  [](const Protected& name) { return name.state == EntryKind::absent && !name.overlay; });
   if (absent && roots.worktree && !roots.worktree_read_only && out.backend == Backend::native) {
     out.warnings.push_back({"placeholders",
                             "Absent protected names are empty directories in the worktree while the run "
@@ -543,6 +564,7 @@ Result<Compiled> compile_with(const Preset& preset, const Roots& roots, const Ma
   out.net_namespace = out.backend == Backend::native && out.network != Network::host && machine.net_namespace;
   out.inet_sockets = out.network == Network::host || (out.net_namespace && !fixed);
   out.landlock_abi = machine.landlock_abi;
+  out.control_groups = machine.control_groups;
   choose_user(roots, machine, out);
   add_grants(roots, machine, out);
   judge_paths(roots, out);

@@ -127,7 +127,7 @@ json::Value policy_of(const std::string& preset_digest, const std::string& filte
 }  // namespace
 
 Status add_evidence(const std::string& preset_digest, const Machine& machine, Compiled& compiled) {
-  HR_TRY(filter, seccomp_filter({compiled.inet_sockets, compiled.unix_sockets}));
+  HR_TRY(filter, seccomp_filter({compiled.inet_sockets, compiled.unix_sockets, compiled.nested_allowed}));
   const std::string filter_digest = sha256_prefixed(filter);
   HR_TRY(hash, document_digest(policy_of(preset_digest, filter_digest, compiled)));
   compiled.policy_hash = hash;
@@ -159,6 +159,10 @@ Status add_evidence(const std::string& preset_digest, const Machine& machine, Co
   }
   evidence.set("roots", roots_of(compiled));
   evidence.set("protectedPaths", protected_of(compiled));
+  json::Value limits = json::Value::object();
+  limits.set("memory", memory_limit_by(compiled));
+  limits.set("processes", process_limit_by(compiled));
+  evidence.set("limits", std::move(limits));
   evidence.set("dotfileMasking", compiled.dotfile_masking);
   evidence.set("nestedGitHeld", static_cast<std::uint64_t>(compiled.nested_git.size()));
   evidence.set("absentNames", absent_names(compiled));

@@ -77,11 +77,16 @@ scmp_arg_cmp equal(unsigned arg, std::uint64_t value) {
   return scmp_arg_cmp{arg, SCMP_CMP_EQ, value, 0};
 }
 
-void namespaces_and_mounts(Builder& builder) {
-  builder.deny({"mount",      "umount2",       "umount",   "pivot_root",        "chroot",
-                "move_mount", "open_tree",     "fsopen",   "fsconfig",          "fsmount",
-                "fspick",     "mount_setattr", "setns",    "open_by_handle_at", "name_to_handle_at",
-                "swapon",     "swapoff",       "quotactl", "quotactl_fd",       "acct"});
+void namespaces_and_mounts(Builder& builder, bool nested) {
+  builder.deny({"setns", "open_by_handle_at", "name_to_handle_at", "swapon", "swapoff", "quotactl",
+                "quotactl_fd", "acct"});
+  // Its flags are behind a pointer; the C library falls back to clone.
+  builder.deny(ENOSYS, SCMP_SYS(clone3));
+  if (nested) {
+    return;
+  }
+  builder.deny({"mount", "umount2", "umount", "pivot_root", "chroot", "move_mount", "open_tree", "fsopen",
+                "fsconfig", "fsmount", "fspick", "mount_setattr"});
   for (const std::uint64_t flag : {CLONE_NEWUSER, CLONE_NEWNS, CLONE_NEWPID, CLONE_NEWNET, CLONE_NEWIPC,
                                    CLONE_NEWUTS, CLONE_NEWCGROUP, CLONE_NEWTIME}) {
     builder.deny(EPERM, SCMP_SYS(unshare), bit(0, flag));
@@ -89,8 +94,6 @@ void namespaces_and_mounts(Builder& builder) {
       builder.deny(EPERM, SCMP_SYS(clone), bit(0, flag));
     }
   }
-  // Its flags are behind a pointer; the C library falls back to clone.
-  builder.deny(ENOSYS, SCMP_SYS(clone3));
 }
 
 void other_processes_and_kernel(Builder& builder) {
@@ -171,7 +174,7 @@ void sockets(Builder& builder, const FilterOptions& options) {
     const bool inet = number == AF_INET || number == AF_INET6;
     family(number, (number == AF_UNIX && options.unix_sockets) || (inet && options.inet));
   }
-  if (options.inet) {
+  if (options.inet || options.nested) {
     builder.deny(EAFNOSUPPORT, call, equal(0, AF_NETLINK),
                  scmp_arg_cmp{2, SCMP_CMP_NE, 0, 0});  // 0 = NETLINK_ROUTE
   } else {
@@ -204,7 +207,7 @@ Result<std::string> compile_filter(const FilterOptions& options) {
   }
   seccomp_attr_set(builder.context(), SCMP_FLTATR_ACT_BADARCH, SCMP_ACT_KILL_PROCESS);
   seccomp_attr_set(builder.context(), SCMP_FLTATR_CTL_OPTIMIZE, 2);  // binary tree over the numbers
-  namespaces_and_mounts(builder);
+  namespaces_and_mounts(builder, options.nested);
   other_processes_and_kernel(builder);
   set_id_files(builder);
   sockets(builder, options);
@@ -230,9 +233,10 @@ Result<std::string> compile_filter(const FilterOptions& options) {
 
 Result<std::string> seccomp_filter(const FilterOptions& options) {
   static std::mutex mutex;
-  static std::array<std::string, 4> compiled;
+  static std::array<std::string, 8> compiled;
   const std::lock_guard lock(mutex);
-  std::string& bytes = compiled[(options.inet ? 2u : 0u) + (options.unix_sockets ? 1u : 0u)];
+  std::string& bytes =
+      compiled[(options.nested ? 4u : 0u) + (options.inet ? 2u : 0u) + (options.unix_sockets ? 1u : 0u)];
   if (bytes.empty()) {
     HR_TRY(made, compile_filter(options));
     bytes = std::move(made);

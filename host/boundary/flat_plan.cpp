@@ -49,22 +49,30 @@ Status check_command(const Compiled& compiled, const RunDirectories& run, const 
 
 void write_limits(const Compiled& compiled, PlanWriter& plan) {
   plan.rlimits.push_back({RLIMIT_CORE, 0, 0, 0});
-  // Without a user namespace the count would be of everything this user runs.
-  if (compiled.max_processes != 0 && compiled.backend == Backend::native) {
+  if (compiled.max_memory != 0 && compiled.control_groups.memory.empty()) {
+    // Not the address space: real harnesses reserve far more of that than they ever use.
+    plan.rlimits.push_back({RLIMIT_DATA, 0, compiled.max_memory, compiled.max_memory});
+  }
+  plan.cgroups = compiled.joined_groups;
+  if (compiled.max_processes != 0 && processes_by_rlimit(compiled)) {
     plan.rlimits.push_back({RLIMIT_NPROC, 0, compiled.max_processes, compiled.max_processes});
   }
 }
 
 void write_user(const Compiled& compiled, PlanWriter& plan) {
-  plan.header.outside_uid = plan.header.inside_uid = compiled.uid;
-  plan.header.outside_gid = plan.header.inside_gid = compiled.gid;
+  plan.header.outside_uid = compiled.run_uid;
+  plan.header.outside_gid = compiled.run_gid;
+  plan.header.inside_uid = compiled.inside_uid;
+  plan.header.inside_gid = compiled.inside_gid;
+  plan.header.idmap_uid = compiled.uid;
+  plan.header.idmap_gid = compiled.gid;
   plan.header.flags |= compiled.switch_user ? plan::switch_user : 0u;
 }
 
 }  // namespace
 
 std::string sandbox_user_name(const Compiled& compiled) {
-  return compiled.uid == 0 ? "root" : "agent";
+  return compiled.inside_uid == 0 ? "root" : "agent";
 }
 
 Inside inside(const Compiled& compiled, const RunDirectories& run) {
@@ -143,7 +151,7 @@ Result<std::string> flat_plan(const Compiled& compiled, const RunDirectories& ru
   plan.header.flags |= command.executable.script ? plan::exec_by_path : 0u;
   plan.header.umask = command.umask;
   write_limits(compiled, plan);
-  HR_TRY(filter, seccomp_filter({compiled.inet_sockets, compiled.unix_sockets}));
+  HR_TRY(filter, seccomp_filter({compiled.inet_sockets, compiled.unix_sockets, compiled.nested_allowed}));
   plan.filter = std::move(filter);
   const Inside view = inside(compiled, run);
   const std::string cwd = !command.cwd.empty()     ? command.cwd
@@ -165,7 +173,8 @@ Result<std::string> flat_plan(const Compiled& compiled, const RunDirectories& ru
                  ""};
   }
   const FileIdentity& id = command.executable.identity;
-  plan.header.identity = {id.dev, id.ino, id.size, id.mtime_ns, id.ctime_ns};
+  const bool in_overlay = plan.in_overlay(command.executable.path);
+  plan.header.identity = {in_overlay ? 0 : id.dev, id.ino, id.size, id.mtime_ns, id.ctime_ns};
   plan.header.program = plan.string(command.executable.path);
   plan.argv = command.argv;
   for (const auto& [name, value] : command.env) {

@@ -29,6 +29,20 @@ Status add_evidence(const std::string& preset_digest, const Machine& machine, Co
 void take_scan(const Preset& preset, const Roots& roots, Compiled& out);
 std::string sandbox_user_name(const Compiled& compiled);
 
+// ---- limits.cpp
+ControlGroups look_at_control_groups();
+bool processes_by_rlimit(const Compiled& compiled);
+const char* memory_limit_by(const Compiled& compiled);   // control-group, each-process, none
+const char* process_limit_by(const Compiled& compiled);  // user-namespace, control-group, none
+Status make_control_groups(Compiled& compiled, int attempt_dirfd);
+Status remove_control_groups(int attempt_dirfd);  // code control-group-left
+
+// ---- overlay.cpp
+bool overlay_works();  // one is mounted in a user namespace, in a child, on a tmpfs of its own
+Status make_overlay_directories(Compiled& compiled, int attempt_dirfd);
+Status remove_overlay_directories(int attempt_dirfd);  // and the marks; code overlay-left
+std::string hex_decode(const std::string& hex);
+
 // ---- Landlock rights, by their bit
 // ------------------------------------------------------------------------------------
 namespace rights {
@@ -61,12 +75,16 @@ class PlanWriter {
   // The step of the directory (or, for `file`, the empty file) at this inside path: made where the skeleton
   // is ours, opened where a mounted tree already has it.
   std::uint32_t node(const std::string& path, bool directory);
-  // Opens path component by component below a mounted tree; `identity` is compared on the last.
+  // Opens path component by component below a mounted tree; `identity` is compared on the last (below an
+  // overlay only its inode: the device is another there).
   std::uint32_t existing(const std::string& path, const Identity& identity);
   // Attaches a clone of a host path at `target`; returns the mount's step, which is from now on the object at
   // target.
   std::uint32_t mount(const Root& source, const std::string& target, std::uint32_t flags,
                       bool skeleton = false);
+  // Attaches an overlay with this upper layer at `target`.
+  std::uint32_t overlay(const Root& upper, const OverlayDirectory& directory, const std::string& target,
+                        std::uint32_t flags);
   // Attaches a clone of an earlier object over the object `onto`.
   std::uint32_t clone(std::uint32_t object, std::uint32_t onto, const std::string& path, std::uint32_t flags);
   // Attaches a clone of an earlier object (plan::no_step: of what is there itself) over the existing entry at
@@ -79,6 +97,7 @@ class PlanWriter {
   std::uint32_t source(const Root& root);  // step_source
   bool known(const std::string& path) const;
   bool covered(const std::string& path) const;  // lies in a mounted tree
+  bool in_overlay(const std::string& path) const;
   // Where an inside path is: nearest object and the rest of the path.
   plan::Place place(const std::string& path);
   void object_at(const std::string& path, std::uint32_t step, bool skeleton);
@@ -87,7 +106,7 @@ class PlanWriter {
   std::vector<plan::Rlimit> rlimits;
   std::vector<plan::Listener> listeners;
   std::string filter;
-  std::vector<std::string> argv, env, secret_env;
+  std::vector<std::string> argv, env, secret_env, cgroups;
   std::string bytes();
 
  private:
@@ -95,6 +114,7 @@ class PlanWriter {
     std::string path;
     std::uint32_t step;
     bool skeleton;  // names below are made, not opened
+    bool overlay = false;
   };
   const Object& nearest(const std::string& path) const;
 

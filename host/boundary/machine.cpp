@@ -213,8 +213,8 @@ Result<RunOutput> try_native(const Machine& machine, bool own_network) {
   trial.net_namespace = own_network;
   trial.run_directories = false;
   trial.landlock_abi = machine.landlock_abi;
-  trial.uid = machine.uid;
-  trial.gid = machine.gid;
+  trial.uid = trial.run_uid = trial.inside_uid = machine.uid;
+  trial.gid = trial.run_gid = trial.inside_gid = machine.gid;
   for (const SystemPath& path : machine.system) {
     if (path.target == "/usr") {
       trial.grants.push_back({"system", path.source, path.target, false, true});
@@ -242,6 +242,7 @@ void look_at_native(Machine& machine) {
   const bool works = tried.has_value() && tried.value().ok();
   machine.user_namespaces = machine.mount_api = machine.pid_namespace = works;
   if (works) {
+    machine.overlay = overlay_works();
     return;
   }
   if (tried.has_value()) {
@@ -280,6 +281,7 @@ Machine probe_machine() {
   machine.shell = access("/bin/bash", X_OK) == 0 ? "/bin/bash" : "/bin/sh";
   look_at_system(machine);
   look_at_mounts(machine);
+  machine.control_groups = look_at_control_groups();
   if (!machine.seccomp) {
     add_finding(machine, "seccomp-missing", "The kernel has no seccomp filters.",
                 "Use a kernel with CONFIG_SECCOMP_FILTER.");

@@ -33,7 +33,9 @@ class Native {
     hold_nested_git();
     deny();
     mask_dotfiles();
-    if (handled_ != 0) {
+    if (compiled_.nested_allowed) {
+      plan_.header.landlock_scoped = rights::scoped(compiled_.landlock_abi);
+    } else if (handled_ != 0) {
       plan_.header.landlock_fs = handled_;
       plan_.header.landlock_scoped = rights::scoped(compiled_.landlock_abi);
     }
@@ -41,7 +43,10 @@ class Native {
   }
 
  private:
-  void allow(std::uint32_t step, std::uint64_t access) { plan_.rule(step, access & handled_); }
+  // A domain that handles any file right forbids every mount below it, so a nested sandbox gets none.
+  void allow(std::uint32_t step, std::uint64_t access) {
+    plan_.rule(step, compiled_.nested_allowed ? 0 : access & handled_);
+  }
   void allow_grant(std::uint32_t step, bool directory, bool writable, bool executable) {
     std::uint64_t access = rights::read | (writable ? rights::write : 0) | (executable ? rights::execute : 0);
     allow(step, directory ? access : access & rights::file_only);
@@ -53,9 +58,30 @@ class Native {
     }
     std::uint32_t flags = grant.writable ? rw : ro;
     flags |= grant.executable ? 0u : static_cast<std::uint32_t>(plan::no_exec);
-    allow_grant(plan_.mount(grant.source, grant.target, flags), grant.source.directory, grant.writable,
-                grant.executable);
+    if (grant.role != "system") {
+      flags |= of_owner(grant.writable);
+    }
+    const OverlayDirectory* overlay = overlay_of(grant);
+    const std::uint32_t made = overlay != nullptr ? plan_.overlay(grant.source, *overlay, grant.target, flags)
+                                                  : plan_.mount(grant.source, grant.target, flags);
+    allow_grant(made, grant.source.directory, grant.writable, grant.executable);
     mounted_.push_back({grant.target, grant.writable, grant.source.path == grant.target});
+  }
+  // A tree that the run must see as its own when its global uid is another than the owner's. What is only
+  // read may lie on a file system that cannot do that: then it is read with the rights of others.
+  [[nodiscard]] std::uint32_t of_owner(bool writable) const {
+    if (!compiled_.idmapped) {
+      return 0;
+    }
+    return plan::idmapped | (writable ? 0u : static_cast<std::uint32_t>(plan::idmap_optional));
+  }
+  [[nodiscard]] const OverlayDirectory* overlay_of(const Grant& grant) const {
+    for (const OverlayDirectory& each : compiled_.overlay_directories) {
+      if (grant.writable && each.root == grant.target) {
+        return &each;
+      }
+    }
+    return nullptr;
   }
   bool covered_read_only(const std::string& target) const {
     const Mounted* nearest = nullptr;
@@ -78,15 +104,18 @@ class Native {
       }
     }
     const std::string name = sandbox_user_name(compiled_);
-    const std::string ids = std::to_string(compiled_.uid) + ":" + std::to_string(compiled_.gid);
+    const std::string ids = std::to_string(compiled_.inside_uid) + ":" + std::to_string(compiled_.inside_gid);
     const std::string home = compiled_.run_directories ? inside_home : "/nonexistent";
     std::string passwd = name + ":x:" + ids + ":" + name + ":" + home + ":" + compiled_.shell + "\n";
-    passwd += compiled_.uid == 65534 ? "" : "nobody:x:65534:65534:nobody:/nonexistent:/usr/sbin/nologin\n";
-    std::string group = name + ":x:" + std::to_string(compiled_.gid) + ":\n";
-    group += compiled_.gid == 65534 ? "" : "nogroup:x:65534:\n";
+    passwd +=
+        compiled_.inside_uid == 65534 ? "" : "nobody:x:65534:65534:nobody:/nonexistent:/usr/sbin/nologin\n";
+    std::string group = name + ":x:" + std::to_string(compiled_.inside_gid) + ":\n";
+    group += compiled_.inside_gid == 65534 ? "" : "nogroup:x:65534:\n";
     read_file("/etc/passwd", passwd);
     read_file("/etc/group", group);
-    const std::uint32_t proc = plan_.special(plan::step_proc, "/proc", plan::no_dev | plan::no_exec);
+    const std::uint32_t proc = plan_.special(
+        plan::step_proc, "/proc",
+        plan::no_dev | plan::no_exec | (compiled_.nested_allowed ? std::uint32_t{plan::whole} : 0u));
     allow(proc, rights::read);
   }
   void read_file(const std::string& path, const std::string& content) {
@@ -124,9 +153,9 @@ class Native {
     }
     // The run's temporary directory is new and nobody else's: mount points of roots below /tmp may be made in
     // it.
-    allow_grant(plan_.mount(*run_.temp, "/tmp", rw, true), true, true, true);
+    allow_grant(plan_.mount(*run_.temp, "/tmp", rw | of_owner(true), true), true, true, true);
     mounted_.push_back({"/tmp", true, false});
-    allow_grant(plan_.mount(*run_.home, inside_home, rw), true, true, true);
+    allow_grant(plan_.mount(*run_.home, inside_home, rw | of_owner(true)), true, true, true);
     mounted_.push_back({inside_home, true, false});
   }
 
@@ -183,7 +212,7 @@ class Native {
     }
     const std::uint32_t entry = plan_.existing(path, name.identity);
     if (compiled_.git_file) {
-      allow_grant(plan_.mount(*run_.git, inside_git, rw), true, true, true);
+      allow_grant(plan_.mount(*run_.git, inside_git, rw | of_owner(true)), true, true, true);
       plan_.file("/hitchrail/dotgit", std::string("gitdir: ") + inside_git + "\n");
       allow(plan_.node("/hitchrail/dotgit", false), rights::read_file);
       plan_.clone(plan_.node("/hitchrail/dotgit", false), entry, path, ro);
@@ -192,7 +221,7 @@ class Native {
     plan::Step step{};
     step.kind = plan::step_mount;
     step.parent = entry;
-    step.flags = rw;
+    step.flags = rw | of_owner(true);
     step.identity = {run_.git->identity.dev, run_.git->identity.ino};
     const std::uint32_t made = plan_.add(step, "", run_.git->path);
     plan_.object_at(path, made, false);
@@ -212,7 +241,7 @@ class Native {
       step.parent = entry;
       // Read-only: a tool command could otherwise replace the operator's login. A token the provider renews
       // lasts for this run only.
-      step.flags = plan::read_only | plan::no_dev | plan::no_exec;
+      step.flags = plan::read_only | plan::no_dev | plan::no_exec | of_owner(true);
       step.identity = {file.source.identity.dev, file.source.identity.ino};
       const std::uint32_t made = plan_.add(step, "", file.source.path);
       plan_.object_at(target, made, false);

@@ -1,5 +1,5 @@
-// Recorded placeholders: an empty directory for each protected name that does not exist, so that the boundary
-// can hold it.
+// Recorded placeholders: an empty directory for each protected name that does not exist and that no overlay
+// shows, so that the boundary can hold it.
 //
 // Crash order. Each directory is first made under a random name that is already in the record, then its inode
 // is recorded, then it is renamed (never over anything). So at every point a record on disk names what may
@@ -50,14 +50,6 @@ json::Value to_json(const std::vector<Placeholder>& list) {
 
 Status write_record(int attempt_dirfd, const std::vector<Placeholder>& list) {
   return write_file_atomic(attempt_dirfd, record_name, json::write(to_json(list)) + "\n");
-}
-
-std::string hex_decode(const std::string& hex) {
-  std::string bytes;
-  for (std::size_t i = 0; i + 1 < hex.size(); i += 2) {
-    bytes.push_back(static_cast<char>(std::strtoul(hex.substr(i, 2).c_str(), nullptr, 16)));
-  }
-  return bytes;
 }
 
 std::uint64_t number(const json::Value& value) {
@@ -152,42 +144,7 @@ Status make_all(int attempt_dirfd, std::vector<Placeholder>& list) {
   return rename_all(list);
 }
 
-}  // namespace
-
-Status make_placeholders(Compiled& compiled, int attempt_dirfd) {
-  if (compiled.backend != Backend::native) {
-    return {};  // no new name can be made at the top level anyway
-  }
-  std::vector<Placeholder> list;
-  std::vector<std::size_t> places;
-  for (std::size_t i = 0; i < compiled.protected_names.size(); ++i) {
-    const Protected& name = compiled.protected_names[i];
-    if (name.state != EntryKind::absent) {
-      continue;
-    }
-    for (const Grant& grant : compiled.grants) {
-      if (grant.target == name.root && grant.writable) {
-        list.push_back({name.root, grant.source.identity, name.name, ".hitchrail-" + random_id("", 20), {}});
-        places.push_back(i);
-        break;
-      }
-    }
-  }
-  if (list.empty()) {
-    return {};
-  }
-  const Status made = make_all(attempt_dirfd, list);
-  if (made.has_error()) {
-    (void)remove_placeholders(attempt_dirfd);
-    return made;
-  }
-  for (std::size_t i = 0; i < places.size(); ++i) {
-    compiled.protected_names[places[i]].identity = list[i].identity;
-  }
-  return {};
-}
-
-Status remove_placeholders(int attempt_dirfd, std::vector<std::string>* kept) {
+Status remove_recorded(int attempt_dirfd, std::vector<std::string>* kept) {
   auto read = read_record(attempt_dirfd);
   if (read.has_error()) {
     return read.error().code == "enoent" ? Status{} : Status{read.error()};
@@ -236,6 +193,62 @@ Status remove_placeholders(int attempt_dirfd, std::vector<std::string>* kept) {
     return errno_error("remove", record_name, errno);
   }
   return {};
+}
+
+}  // namespace
+
+std::string hex_decode(const std::string& hex) {
+  std::string bytes;
+  for (std::size_t i = 0; i + 1 < hex.size(); i += 2) {
+    bytes.push_back(static_cast<char>(std::strtoul(hex.substr(i, 2).c_str(), nullptr, 16)));
+  }
+  return bytes;
+}
+
+Status make_placeholders(Compiled& compiled, int attempt_dirfd) {
+  HR_CHECK(make_control_groups(compiled, attempt_dirfd));
+  if (compiled.backend != Backend::native) {
+    return {};  // no new name can be made at the top level anyway
+  }
+  const Status overlay = make_overlay_directories(compiled, attempt_dirfd);
+  if (overlay.has_error()) {
+    (void)remove_overlay_directories(attempt_dirfd);
+    return overlay;
+  }
+  std::vector<Placeholder> list;
+  std::vector<std::size_t> places;
+  for (std::size_t i = 0; i < compiled.protected_names.size(); ++i) {
+    const Protected& name = compiled.protected_names[i];
+    if (name.state != EntryKind::absent || name.overlay) {
+      continue;
+    }
+    for (const Grant& grant : compiled.grants) {
+      if (grant.target == name.root && grant.writable) {
+        list.push_back({name.root, grant.source.identity, name.name, ".hitchrail-" + random_id("", 20), {}});
+        places.push_back(i);
+        break;
+      }
+    }
+  }
+  if (list.empty()) {
+    return {};
+  }
+  const Status made = make_all(attempt_dirfd, list);
+  if (made.has_error()) {
+    (void)remove_placeholders(attempt_dirfd);
+    return made;
+  }
+  for (std::size_t i = 0; i < places.size(); ++i) {
+    compiled.protected_names[places[i]].identity = list[i].identity;
+  }
+  return {};
+}
+
+Status remove_placeholders(int attempt_dirfd, std::vector<std::string>* kept) {
+  const Status overlay = remove_overlay_directories(attempt_dirfd);
+  const Status groups = remove_control_groups(attempt_dirfd);
+  const Status placeholders = remove_recorded(attempt_dirfd, kept);
+  return placeholders.has_error() ? placeholders : overlay.has_error() ? overlay : groups;
 }
 
 }  // namespace hitchrail::boundary

@@ -80,6 +80,9 @@ const PlanWriter::Object& PlanWriter::nearest(const std::string& path) const {
 bool PlanWriter::known(const std::string& path) const {
   return nearest(path).path == path;
 }
+bool PlanWriter::in_overlay(const std::string& path) const {
+  return nearest(path).overlay;
+}
 bool PlanWriter::covered(const std::string& path) const {
   return !nearest(path).skeleton;
 }
@@ -114,9 +117,9 @@ std::uint32_t PlanWriter::existing(const std::string& path, const Identity& iden
   plan::Step step{};
   step.kind = plan::step_open;
   step.parent = existing(parent_of(path), {});
-  step.identity = {identity.dev, identity.ino};
+  step.identity = {base.overlay ? 0 : identity.dev, identity.ino};
   const std::uint32_t opened = add(step, name_of(path), "");
-  object_at(path, opened, false);
+  objects_.push_back({path, opened, false, base.overlay});
   return opened;
 }
 
@@ -140,7 +143,28 @@ std::uint32_t PlanWriter::clone(std::uint32_t object, std::uint32_t onto, const 
   step.other = object;
   step.flags = flags;
   const std::uint32_t made = add(step, name_of(path), "");
-  object_at(path, made, false);
+  const bool of_overlay = std::any_of(objects_.begin(), objects_.end(), [&](const Object& each) {
+    return each.step == object && each.overlay;
+  });
+  objects_.push_back({path, made, false, of_overlay});
+  return made;
+}
+
+std::uint32_t PlanWriter::overlay(const Root& upper, const OverlayDirectory& directory,
+                                  const std::string& target, std::uint32_t flags) {
+  const auto [end, ignored] =
+      std::mismatch(upper.path.begin(), upper.path.end(), directory.path.begin(), directory.path.end());
+  const auto same = static_cast<std::size_t>(end - upper.path.begin());
+  plan::Step step{};
+  step.kind = plan::step_overlay;
+  step.parent = node(target, true);
+  step.flags = flags;
+  step.identity = {upper.identity.dev, upper.identity.ino};
+  step.second = {directory.identity.dev, directory.identity.ino};
+  // Both begin with this directory: up to the last slash of what is the same.
+  step.size = std::max<std::size_t>(upper.path.rfind('/', same), 1);
+  const std::uint32_t made = add(step, directory.path, upper.path);
+  objects_.push_back({target, made, false, true});
   return made;
 }
 
@@ -155,7 +179,7 @@ void PlanWriter::cover(const Root& entry, std::uint32_t object, std::uint32_t fl
   step.parent = base.step;
   step.other = object;
   step.flags = flags;
-  step.identity = {entry.identity.dev, entry.identity.ino};
+  step.identity = {base.overlay ? 0 : entry.identity.dev, entry.identity.ino};
   add(step, entry.path.substr(base.path == "/" ? 1 : base.path.size() + 1), "");
 }
 
@@ -227,6 +251,7 @@ std::string PlanWriter::bytes() {
   header.argv = list(argv);
   header.env = list(env);
   header.secret_env = list(secret_env);
+  header.cgroups = list(cgroups);
   header.listeners = append(listeners.data(), listeners.size() * sizeof(plan::Listener), listeners.size());
   header.strings = append(strings_.data(), strings_.size(), strings_.size());
   header.total_size = static_cast<std::uint32_t>(out.size());

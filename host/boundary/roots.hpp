@@ -44,6 +44,8 @@ struct WritableRoot {
   Root root;
   std::vector<Entry> entries;  // top level, sorted; only filled up to max_entries
   bool too_many_entries = false;
+  // Filled in by look_at_mounts(); false: placeholders hold the protected names that do not exist.
+  bool overlay = false;
 };
 
 // No component may be a link; "." and ".." are refused. Codes root-alias, root-missing, root-not-directory
@@ -91,12 +93,25 @@ struct Roots {
   std::shared_ptr<const Scan>
       scan;  // of these very roots (scan.hpp); compile() takes refusals and masks from it
   std::vector<std::string> denied_absent;  // denied paths that do not exist, as they would be called
-  std::string operator_home;               // the operator's $HOME: never a writable root itself
+  // Started by root: the worktree's file system takes an idmapped mount (look_at_mounts()), so that the run
+  // gets a global uid of its own and what it makes belongs to the worktree's owner.
+  bool idmapped = false;
+  // That uid and gid: of no account, subordinate range or service, another each time.
+  std::uint32_t run_id = 0;
+  std::string operator_home;  // the operator's $HOME: never a writable root itself
   std::vector<std::string>
       host_private;  // state, config, credential files: no granted root contains or lies in one
   std::vector<std::string>
       host_installed;  // plugins, profiles, our programs: no writable root contains or lies in one
 };
+struct Machine;
+// For each writable root: can an overlay be made over it (its kernel and file system known to do it, the
+// state directory on the same mount), and, for a run that root starts, can its trees be idmapped. Tried in a
+// child with mounts of its own; writes nothing. A state directory that does not exist yet is judged by the
+// nearest directory above it. HITCHRAIL_PROTECTED_NAMES=placeholders asks for placeholders,
+// HITCHRAIL_OWN_UID=off for no uid of its own.
+void look_at_mounts(const Machine& machine, const std::string& state_directory, Roots& roots);
+
 // A policy path as a canonical one. `<workspace>/x` and `~/x` must stay below their base whatever links lie
 // in them; below an absolute path only links are followed that root owns and that lie in no place a run or
 // another user could have made them. Missing leaves are kept behind the nearest existing ancestor. Codes:

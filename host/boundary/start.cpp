@@ -132,6 +132,15 @@ Error failure_of(const wire::InitMessage& message) {
              "Start again."};
   } else if (step == "exec") {
     error.code = "exec-failed";
+  } else if (step == "overlay") {
+    error.code = "overlay-failed";
+    error.remedy = "Set HITCHRAIL_PROTECTED_NAMES=placeholders.";
+  } else if (step == "idmap") {
+    error.code = "idmap-failed";
+    error.remedy = "Set HITCHRAIL_OWN_UID=off.";
+  } else if (step == "control-group") {
+    error.code = "control-group-failed";
+    error.remedy = "Take limits.maxMemory out of the preset, or run where control groups can be made.";
   }
   return error;
 }

@@ -53,13 +53,24 @@ void become_init(const Plan& plan);
 
 // ---- listeners.cpp
 void loopback_up();
-// Makes the plan's listening sockets, sends them to the caller and waits for its word that they are what it asked
-// for: from then on a connection waits in the backlog, so that the leader's first one is never refused.
+// Makes the plan's listening sockets, sends them to the caller and waits for its word that they are what it
+// asked for: from then on a connection waits in the backlog, so that the leader's first one is never refused.
 void hand_over_listeners(const Plan& plan);
 
 // ---- tree.cpp: the new root
 void allocate_objects(const Plan& plan);
 void clone_sources(const Plan& plan);  // before a user switch
+unsigned mount_attributes(std::uint32_t flags);
+void compare(int fd, const plan::Identity& expected, const char* path);  // dev 0: only the inode
+int clone_tree(int source, std::uint32_t flags, const char* path);
+void attach(int tree, int target, const char* path);
+
+// ---- overlay.cpp
+int idmap(const Plan& plan, int tree, std::uint32_t flags);   // as mount_setattr(2)
+void prepare_overlay(const Plan& plan, std::uint32_t index);  // before a user switch
+int overlay(const Plan& plan, std::uint32_t index, int new_root);
+
+// ---- tree.cpp again
 void build_root(const Plan& plan);
 // The descriptor (O_PATH) of a step's object, or -1 when an optional one is absent. step_source is opened
 // here, at need.

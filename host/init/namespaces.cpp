@@ -55,6 +55,20 @@ void switch_ids(const Plan& plan) {
   }
 }
 
+// Before anything is given up, so that everything this run starts is counted.
+void join_control_groups(const Plan& plan) {
+  const auto* groups = plan.items<plan::String>(plan.header->cgroups);
+  for (std::uint32_t i = 0; i < plan.header->cgroups.count; ++i) {
+    char path[4096];
+    const char* group = plan.text(groups[i]);
+    const int size = std::snprintf(path, sizeof path, "%s/cgroup.procs", group);
+    if (size < 0 || static_cast<std::size_t>(size) >= sizeof path) {
+      fail("control-group", ENAMETOOLONG, group);
+    }
+    write_proc(path, "0", "control-group");
+  }
+}
+
 }  // namespace
 
 Plan read_plan() {
@@ -110,6 +124,7 @@ void die_with_parent() {
 
 void enter_namespaces(const Plan& plan) {
   const plan::Header& header = *plan.header;
+  join_control_groups(plan);
   if (plan.has(plan::switch_user)) {
     clone_sources(plan);
     if (!plan.has(plan::user_namespace)) {

@@ -60,9 +60,21 @@ class Checker {
     return true;
   }
 
+  // Both directories lie strictly below the base, the first `size` bytes of both paths.
+  bool overlay(const Step& step) const {
+    const char* upper = text(step.text);
+    const char* work = text(step.name);
+    const std::uint64_t size = step.size;
+    if (size == 0 || size >= step.text.size || size >= step.name.size || upper[0] != '/' ||
+        std::memcmp(upper, work, size) != 0) {
+      return false;
+    }
+    return size == 1 || (upper[size] == '/' && work[size] == '/');
+  }
+
   const char* step(const Step& step, std::uint32_t index) const {
     const bool mounts = (header_.flags & mount_namespace) != 0;
-    if (step.kind < step_directory || (step.kind > step_tmpfs && step.kind != step_cover)) {
+    if (step.kind < step_directory || step.kind > step_cover) {
       return "step kind";
     }
     if (!string(step.name) || !string(step.text)) {
@@ -88,6 +100,12 @@ class Checker {
     }
     if (step.kind == step_mount && text(step.text)[0] != '/') {
       return "step source";
+    }
+    if (step.kind == step_overlay && !overlay(step)) {
+      return "step overlay";
+    }
+    if ((step.flags & idmapped) != 0 && (header_.flags & switch_user) == 0) {
+      return "idmapped step without a switch of the user";
     }
     return step.mode > 01777 ? "step mode" : nullptr;
   }
@@ -145,11 +163,19 @@ const char* Checker::all() const {
   if (const char* wrong = listeners()) {
     return wrong;
   }
+  if (!strings(header.cgroups) || header.cgroups.count > max_cgroups) {
+    return "control groups";
+  }
   const auto* steps = reinterpret_cast<const Step*>(base_ + header.steps.offset);
+  std::uint32_t overlays = 0;
   for (std::uint32_t i = 1; i < header.steps.count; ++i) {
     if (const char* wrong = step(steps[i], i)) {
       return wrong;
     }
+    overlays += steps[i].kind == step_overlay ? 1 : 0;
+  }
+  if (overlays > max_overlays) {
+    return "overlays";
   }
   const auto* rules = reinterpret_cast<const LandlockRule*>(base_ + header.rules.offset);
   for (std::uint32_t i = 0; i < header.rules.count; ++i) {

@@ -16,11 +16,13 @@
 namespace hitchrail::plan {
 
 inline constexpr std::uint32_t magic = 0x4c505248;  // "HRPL"
-inline constexpr std::uint32_t version = 1;
+inline constexpr std::uint32_t version = 2;
 inline constexpr std::uint32_t max_size = 4u << 20;
 inline constexpr std::uint32_t max_steps = 8192;
 inline constexpr std::uint32_t max_strings = 65536;  // argv, env
 inline constexpr std::uint32_t max_listeners = 16;
+inline constexpr std::uint32_t max_overlays = 16;
+inline constexpr std::uint32_t max_cgroups = 8;
 inline constexpr std::uint32_t no_step = 0xffffffffu;
 inline constexpr std::uint32_t no_id = 0xffffffffu;
 
@@ -64,7 +66,7 @@ enum StepKind : std::uint32_t {
   step_file = 2,       // make `name` below parent with the bytes of `text`
   step_symlink = 3,    // make `name` below parent, target `text`; its object cannot be a parent
   step_open = 4,  // open the existing `name` below parent, no link followed, identity compared when dev or
-                  // ino is not 0
+                  // ino is not 0, with dev 0 (below an overlay) only the inode
   step_source =
       5,           // open host path `text`, identity compared; attaches nothing (Landlock rules, executables)
   step_mount = 6,  // clone host path `text` (identity compared) and attach it onto the object of `parent`
@@ -73,6 +75,11 @@ enum StepKind : std::uint32_t {
   step_proc = 8,   // fresh /proc, subset=pid, onto parent
   step_devpts = 9,  // fresh devpts onto parent
   step_tmpfs = 10,  // fresh tmpfs of `mode`, at most `size` bytes, onto parent
+  // Overlay onto parent: upper layer the host directory `text` (identity compared); `name` is a host
+  // directory (second identity compared) with `work` and, as lower layer, `absent`. All three must lie on one
+  // mount. With switch_user they are found below a clone of the directory whose path is the first `size`
+  // bytes of both, made before the switch.
+  step_overlay = 11,
   // Clone the object of `other` (no_step: of the target itself) onto the existing `name` below parent: here a
   // path of several components, no link and no ".." on it, identity compared (with dev 0 only the inode).
   // Keeps no descriptor; cannot be a parent.
@@ -84,7 +91,11 @@ enum StepFlag : std::uint32_t {
   no_exec = 1u << 2,
   recursive = 1u << 3,  // submounts come along and get the same attributes
   optional = 1u << 4,   // step_open, step_source: absence is no error; steps and rules on it are left out
-};                      // nosuid is always set
+  idmapped = 1u << 5,   // step_mount, step_overlay, with switch_user: the owner idmap_uid/gid on disk appears
+                        // as outside_uid/gid, everybody else as himself
+  idmap_optional = 1u << 6,  // where the file system does not allow that, as it is
+  whole = 1u << 7,           // step_proc: not subset=pid
+};                           // nosuid is always set
 struct Step {
   std::uint32_t kind;
   std::uint32_t flags;
@@ -95,6 +106,7 @@ struct Step {
   String name;  // one component
   String text;  // host path, file content or link target
   Identity identity;
+  Identity second;  // step_overlay
   std::uint64_t size;
 };
 
@@ -116,7 +128,8 @@ struct Filter {  // struct sock_filter
   std::uint32_t k;
 };
 struct Listener {  // net_namespace only: a TCP socket listened on before anything foreign runs
-  std::uint8_t address[16];  // IPv4 as ::ffff:a.b.c.d; put on the loopback device when it is not there already
+  std::uint8_t
+      address[16];  // IPv4 as ::ffff:a.b.c.d; put on the loopback device when it is not there already
   std::uint16_t port;
   std::uint16_t reserved;
 };
@@ -136,6 +149,8 @@ struct Header {
   std::uint32_t outside_gid;
   std::uint32_t inside_uid;  // what it sees, user_namespace only
   std::uint32_t inside_gid;
+  std::uint32_t idmap_uid;  // of idmapped steps
+  std::uint32_t idmap_gid;
   std::uint32_t umask;
   std::uint32_t root_mode;    // of the fresh root
   std::uint64_t landlock_fs;  // handled file rights; 0 with landlock_scoped 0: no Landlock
@@ -148,12 +163,13 @@ struct Header {
   Array env;         // String, NAME=VALUE
   Array secret_env;  // String, NAME: the value comes from the secrets pipe
   Array listeners;   // Listener; sent to the caller, who answers before the leader is started
+  Array cgroups;     // String: host directories of control groups that init joins first
   Array strings;     // bytes of the string table
   String hostname;   // uts_namespace
   String program;    // path as seen inside, for exec_by_path
   Place executable;
   Place cwd;
-  FileIdentity identity;  // of the executable, compared before the exec
+  FileIdentity identity;  // of the executable, compared before the exec; dev 0 (below an overlay): all but it
 };
 
 // nullptr when every offset, count, reference, kind and string is within bounds and acyclic; else what is

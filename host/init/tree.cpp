@@ -19,6 +19,8 @@ int* objects = nullptr;  // descriptor of each step's object
 constexpr int not_yet = -1;
 constexpr int absent = -2;
 
+}  // namespace
+
 unsigned mount_attributes(std::uint32_t flags) {
   unsigned attributes = MOUNT_ATTR_NOSUID;
   attributes |= (flags & plan::read_only) != 0 ? MOUNT_ATTR_RDONLY : 0;
@@ -32,23 +34,9 @@ void compare(int fd, const plan::Identity& expected, const char* path) {
   if (fstat(fd, &info) < 0) {
     fail("source-stat", errno, path);
   }
-  if (info.st_dev != expected.dev || info.st_ino != expected.ino) {
+  if ((expected.dev != 0 && info.st_dev != expected.dev) || info.st_ino != expected.ino) {
     fail("source-changed", ESTALE, path);
   }
-}
-
-int open_source(const Plan& plan, const plan::Step& step) {
-  const char* path = plan.text(step.text);
-  const int fd = kernel::openat2(AT_FDCWD, path, O_PATH | O_CLOEXEC | O_NOFOLLOW,
-                                 RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS);
-  if (fd < 0) {
-    if (errno == ENOENT && (step.flags & plan::optional) != 0) {
-      return absent;
-    }
-    fail("source", errno, path);
-  }
-  compare(fd, step.identity, path);
-  return fd;
 }
 
 // A detached copy with the step's attributes. Private: without it, mounts made below the copy would propagate
@@ -73,6 +61,22 @@ void attach(int tree, int target, const char* path) {
   if (kernel::move_mount(tree, "", target, "", MOVE_MOUNT_F_EMPTY_PATH | MOVE_MOUNT_T_EMPTY_PATH) < 0) {
     fail("attach", errno, path);
   }
+}
+
+namespace {
+
+int open_source(const Plan& plan, const plan::Step& step) {
+  const char* path = plan.text(step.text);
+  const int fd = kernel::openat2(AT_FDCWD, path, O_PATH | O_CLOEXEC | O_NOFOLLOW,
+                                 RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS);
+  if (fd < 0) {
+    if (errno == ENOENT && (step.flags & plan::optional) != 0) {
+      return absent;
+    }
+    fail("source", errno, path);
+  }
+  compare(fd, step.identity, path);
+  return fd;
 }
 
 int fresh_mount(const char* type, const char* const (*options)[2], std::uint32_t flags) {
@@ -198,6 +202,7 @@ int run_step(const Plan& plan, std::uint32_t index) {
   }
   int made = not_yet;
   static const char* const proc_options[][2] = {{"subset", "pid"}, {nullptr, nullptr}};
+  static const char* const no_options[][2] = {{nullptr, nullptr}};
   static const char* const pts_options[][2] = {{"mode", "620"}, {"ptmxmode", "666"}, {nullptr, nullptr}};
   switch (step.kind) {
     case plan::step_directory:
@@ -222,13 +227,16 @@ int run_step(const Plan& plan, std::uint32_t index) {
     case plan::step_cover:
       return cover(plan, step, parent);
     case plan::step_proc:
-      made = fresh_mount("proc", proc_options, step.flags);
+      made = fresh_mount("proc", (step.flags & plan::whole) != 0 ? no_options : proc_options, step.flags);
       break;
     case plan::step_devpts:
       made = fresh_mount("devpts", pts_options, step.flags);
       break;
     case plan::step_tmpfs:
       made = fresh_tmpfs(step.mode, step.size, step.flags);
+      break;
+    case plan::step_overlay:
+      made = overlay(plan, index, objects[0]);
       break;
     default:
       fail("plan", EINVAL, "step kind");
@@ -272,13 +280,21 @@ void allocate_objects(const Plan& plan) {
 void clone_sources(const Plan& plan) {
   for (std::uint32_t i = 1; i < plan.header->steps.count; ++i) {
     const plan::Step& step = plan.step(i);
+    if (step.kind == plan::step_overlay) {
+      prepare_overlay(plan, i);
+    }
     if (step.kind != plan::step_mount) {
       continue;
     }
     const int source = open_source(plan, step);
-    if (source >= 0) {
-      objects[i] = clone_tree(source, step.flags, plan.text(step.text));
-      close(source);
+    if (source < 0) {
+      continue;
+    }
+    objects[i] = clone_tree(source, step.flags, plan.text(step.text));
+    close(source);
+    if ((step.flags & plan::idmapped) != 0 && idmap(plan, objects[i], step.flags) < 0 &&
+        (step.flags & plan::idmap_optional) == 0) {
+      fail("idmap", errno, plan.text(step.text));
     }
   }
 }

@@ -89,6 +89,7 @@ Result<boundary::Compiled> compile_boundary(const Ground& ground, const boundary
   boundary::PathDirectories tools =
       boundary::path_directories(path != nullptr ? path : "", roots, ground.machine());
   roots.path = std::move(tools.roots);
+  boundary::look_at_mounts(ground.machine(), ground.state_path, roots);
   HR_TRY(scanned, boundary::scan(preset, roots));
   roots.scan = std::make_shared<const boundary::Scan>(std::move(scanned));
   HR_TRY(compiled, boundary::compile(preset, roots, ground.machine(), options));

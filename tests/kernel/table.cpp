@@ -34,7 +34,7 @@ const Attack attacks[] = {
     {"set_id_open", Control::works, false, {"refused EPERM", "refused EPERM", "S"}, {"refused EPERM", "refused EPERM", "S"}},
     {"set_id_fchmodat2", Control::works, false, {"refused EPERM", "refused EPERM", "S"}, {"refused EPERM", "refused EPERM", "S"}},
     {"set_id_openat2", Control::works, false, {"refused ENOSYS", "refused ENOSYS", "S"}, {"refused ENOSYS", "refused ENOSYS", "S"}},
-    {"device_node", Control::works, false, {"refused EPERM", "refused EPERM", "LS"}, {"refused EPERM", "refused EPERM", "LS"}},
+    {"device_node", Control::works, false, {"refused EPERM", "refused EPERM", "NLS"}, {"refused EPERM", "refused EPERM", "NLS"}},
     // namespaces, mounts, kernel settings
     {"user_namespace", Control::works, false, {"refused EPERM", "refused EPERM", "S"}, {"refused EPERM", "refused EPERM", "S"}},
     {"clone_namespace", Control::works, false, {"refused EPERM", "refused EPERM", "S"}, {"refused EPERM", "refused EPERM", "S"}},

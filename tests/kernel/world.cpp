@@ -79,6 +79,7 @@ boundary::Roots World::roots(const std::string& programs) const {
   }
   roots.operator_home = "/nonexistent/home";
   roots.host_private = {path("attempt")};
+  boundary::look_at_mounts(machine(), path("attempt"), roots);
   return roots;
 }
 

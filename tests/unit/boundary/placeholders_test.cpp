@@ -4,6 +4,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <cstdlib>
+
 #include <algorithm>
 #include <catch2/catch.hpp>
 #include <filesystem>
@@ -31,10 +33,19 @@ std::vector<std::string> listing(const std::string& path) {
 
 const std::vector<std::string> before{".git", "src"};
 
+// The same world on a machine or file system without the overlay.
+class PlaceholderWorld : public World {
+ public:
+  PlaceholderWorld() { setenv("HITCHRAIL_PROTECTED_NAMES", "placeholders", 1); }
+  ~PlaceholderWorld() { unsetenv("HITCHRAIL_PROTECTED_NAMES"); }
+  PlaceholderWorld(const PlaceholderWorld&) = delete;
+  PlaceholderWorld& operator=(const PlaceholderWorld&) = delete;
+};
+
 }  // namespace
 
 TEST_CASE("the listing of the worktree before a run equals the listing after it") {
-  const World world;
+  const PlaceholderWorld world;
   CHECK(world.run_shell(Backend::native, "ls -A").out == ".agents\n.claude\n.codex\n.git\n.hitchrail\nsrc\n");
   CHECK(listing(world.worktree()) == before);
   CHECK_FALSE(fs::exists(world.path("attempt/placeholders")));
@@ -45,7 +56,7 @@ TEST_CASE("the listing of the worktree before a run equals the listing after it"
 
 TEST_CASE(
     "after SIGKILL of the launcher in mid-run the tree is gone and the record removes the placeholders") {
-  const World world;
+  const PlaceholderWorld world;
   const std::string token = "33" + std::to_string(getpid());
   const pid_t launcher = fork();
   if (launcher == 0) {
@@ -70,7 +81,7 @@ TEST_CASE(
 TEST_CASE("a crash at any point of making them leaves nothing that the record does not find") {
   // Every prefix of the steps: killed by a watcher as soon as the n-th name appears.
   for (int round = 0; round < 30; ++round) {
-    const World world;
+    const PlaceholderWorld world;
     auto compiled = compile(world.preset(), world.roots(), World::machine(), {.backend = Backend::native});
     REQUIRE(compiled.has_value());
     const pid_t maker = fork();
@@ -89,7 +100,7 @@ TEST_CASE("a crash at any point of making them leaves nothing that the record do
 }
 
 TEST_CASE("only the very, empty directory is removed") {
-  const World world;
+  const PlaceholderWorld world;
   const Compiled compiled = world.compiled(Backend::native);
   world.write(world.path("tree/.codex/config.toml"), "mine\n");  // the operator, during the run
   fs::remove(world.path("tree/.claude"));
@@ -103,7 +114,7 @@ TEST_CASE("only the very, empty directory is removed") {
 }
 
 TEST_CASE("a name that appears in between is an error, and what was made is taken back") {
-  const World world;
+  const PlaceholderWorld world;
   auto compiled = compile(world.preset(), world.roots(), World::machine(), {.backend = Backend::native});
   REQUIRE(compiled.has_value());
   fs::create_directory_symlink("src", world.path("tree/.claude"));
@@ -114,7 +125,7 @@ TEST_CASE("a name that appears in between is an error, and what was made is take
 }
 
 TEST_CASE("a plan without its placeholders is not written") {
-  const World world;
+  const PlaceholderWorld world;
   auto compiled = compile(world.preset(), world.roots(), World::machine(), {.backend = Backend::native});
   REQUIRE(compiled.has_value());
   CHECK(flat_plan(compiled.value(), world.run(), world.shell(compiled.value(), "true")).error().code ==
@@ -122,7 +133,7 @@ TEST_CASE("a plan without its placeholders is not written") {
 }
 
 TEST_CASE("a damaged record is an error and removes nothing") {
-  const World world;
+  const PlaceholderWorld world;
   const Compiled compiled = world.compiled(Backend::native);
   const std::string record = world.read(world.path("attempt/placeholders"));
   world.write(world.path("attempt/placeholders"), record.substr(0, record.size() / 2));
@@ -133,7 +144,7 @@ TEST_CASE("a damaged record is an error and removes nothing") {
 }
 
 TEST_CASE("when the record cannot be written nothing is made") {
-  const World world;
+  const PlaceholderWorld world;
   auto compiled = compile(world.preset(), world.roots(), World::machine(), {.backend = Backend::native});
   REQUIRE(compiled.has_value());
   const pid_t child = fork();
