@@ -325,7 +325,8 @@ void look_at_mounts(const Machine& machine, const std::string& state_directory, 
 Status make_overlay_directories(Compiled& compiled, int attempt_dirfd) {
   std::vector<Marked> roots;
   for (const Protected& name : compiled.protected_names) {
-    const bool listed = !roots.empty() && roots.back().root == name.root;
+    const bool listed = std::any_of(roots.begin(), roots.end(),
+                                    [&](const Marked& each) { return each.root == name.root; });
     if (!name.overlay || listed) {
       continue;
     }

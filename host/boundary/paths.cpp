@@ -250,6 +250,15 @@ void judge_read_only(const Roots& roots, Compiled& out) {
   }
 }
 
+bool overlay_over(const Roots& roots, const std::string& root) {
+  if (roots.worktree && roots.worktree->root.path == root) {
+    return roots.worktree->overlay;
+  }
+  return std::any_of(roots.write.begin(), roots.write.end(), [&](const WritableRoot& each) {
+    return each.root.path == root && each.overlay;
+  });
+}
+
 // A denied name that does not exist: at the top of a writable root it is held like an absent protected name
 // (nothing can be made there, and nothing is to be read); where no grant leads it needs nothing; elsewhere a
 // mount would need a mount point, so it is said.
@@ -272,7 +281,9 @@ void hold_absent(const Roots& roots, Compiled& out) {
       const bool listed = std::any_of(out.protected_names.begin(), out.protected_names.end(),
                                       [&](const Protected& p) { return p.root == folder && p.name == name; });
       if (!listed) {
-        out.protected_names.push_back({nearest->target, name, EntryKind::absent, {}});
+        const bool overlay = overlay_over(roots, folder) && out.backend == Backend::native;
+        out.protected_names.push_back({nearest->target, name, EntryKind::absent, {}, overlay});
+        out.overlay = out.overlay || overlay;
       }
       continue;
     }
