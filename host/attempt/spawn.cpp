@@ -281,6 +281,8 @@ Result<Spawned> spawn_shim(const SpawnRequest& request) {
   given[wire::shim_secrets] = request.secrets;
   given[wire::shim_report] = report.write.get();
   given[wire::shim_home] = request.home;
+  given[wire::shim_gate] = request.gate_program;
+  given[wire::shim_gate_policy] = request.gate_policy;
   std::vector<Fd> high;
   Child child;
   child.fds.fill(-1);

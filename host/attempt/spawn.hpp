@@ -67,6 +67,8 @@ struct SpawnRequest {
   int finish_program = -1;
   int secrets = -1;
   int home = -1;
+  int gate_program = -1;
+  int gate_policy = -1;
   std::chrono::milliseconds limit{20000};
 };
 struct Spawned {

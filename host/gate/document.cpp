@@ -58,4 +58,21 @@ std::string rule_text(const gatewire::Rule& rule) {
          ":" + std::to_string(rule.port);
 }
 
+const char* reason_name(std::uint8_t reason) {
+  static constexpr const char* names[] = {"",
+                                          "allowed-by-host-rule",
+                                          "fixed-relay",
+                                          "invalid-destination",
+                                          "default-deny",
+                                          "metadata-endpoint-blocked",
+                                          "loopback-blocked",
+                                          "private-network-blocked",
+                                          "reserved-address-blocked",
+                                          "name-unresolved",
+                                          "method-not-allowed",
+                                          "request-invalid",
+                                          "various"};
+  return reason < sizeof names / sizeof *names ? names[reason] : "";
+}
+
 }  // namespace hitchrail::gate

@@ -56,6 +56,9 @@ std::vector<std::pair<std::string, std::string>> environment(const Compiled& com
 // Text of a listener's address: 127.0.0.1:8080, [::1]:8080.
 std::string endpoint_text(const gatewire::Listener& listener);
 
+// ---- names in records
+const char* reason_name(std::uint8_t reason);  // of a gatewire::Reason
+
 // ---- the gate's side
 
 // A policy document that was checked; views into `bytes`.

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "core/json.hpp"
+#include "runner/egress.hpp"
 #include "shim/slot.hpp"
 
 namespace hitchrail::runner {
@@ -316,6 +317,11 @@ Status Loop::input(const Message& message) {
       session_.stage_host("stream.output-blocked", R"({"stream":")" + stream_name(stream) + "\"}");
       break;
     }
+    case wire::input_egress:
+      if (const EgressEvent event = egress_event(payload); !event.kind.empty()) {
+        session_.stage_host(event.kind, event.fields);
+      }
+      break;
     default:
       break;  // of a newer shim, or an answer nobody asked for: numbered, so it must be passed
   }

@@ -91,9 +91,9 @@ bool sanitize() {
     close(null);
   }
   // An absent descriptor's number must not be taken by one of ours.
-  for (const int fd : {shim_secrets, shim_home}) {
+  for (const int fd : {shim_secrets, shim_home, shim_gate, shim_gate_policy}) {
     const bool given = fcntl(fd, F_GETFD) >= 0;
-    (fd == shim_secrets ? g.secrets_given : g.home_given) = given;
+    (fd == shim_secrets ? g.secrets_given : fd == shim_home ? g.home_given : g.gate_given) = given;
     if (!given && dup2(0, fd) < 0) {
       fail_start("own-process", errno, "dup2");
       return false;
@@ -114,7 +114,7 @@ bool sanitize() {
 }
 
 bool set_up() {
-  if (!load_spawn() || !make_rings() || !make_state() || !open_control()) {
+  if (!load_spawn() || !load_gate() || !make_rings() || !make_state() || !open_control()) {
     return false;
   }
   // From here on a harness may have been started; recovery must not think otherwise.
@@ -171,6 +171,9 @@ void dispatch(const epoll_event& event) {
     case watch_listen:
       accept_client(index == 1);
       break;
+    case watch_gate:
+      gate_readable();
+      break;
     case watch_client:
       client_ready(index, event.events);
       break;
@@ -195,7 +198,7 @@ int wait_time() {
   const std::int64_t now = monotonic_ms();
   std::int64_t due = 0;
   for (const std::int64_t when :
-       {timers_due(), clients_due(), tree_due(), phase_due(), watchdog(now), retry_due(now)}) {
+       {timers_due(), clients_due(), tree_due(), phase_due(), gate_due(), watchdog(now), retry_due(now)}) {
     due = when != 0 && (due == 0 || when < due) ? when : due;
   }
   if (due == 0) {
@@ -219,6 +222,7 @@ void loop() {
     fire_timers(now);
     expire_clients(now);
     tree_pass(now);
+    gate_tick(now);
     phase_tick(now);
     if (n == 0) {
       retry_stashes();

@@ -124,7 +124,7 @@ void after_drain() {
     end_abandoned();
     return;
   }
-  if (!g.tree_empty || !g.streams[stream_stdout].eof || !g.streams[stream_stderr].eof) {
+  if (!g.tree_empty || !gate_settled() || !g.streams[stream_stdout].eof || !g.streams[stream_stderr].eof) {
     return;
   }
   g.phase = phase_ending;

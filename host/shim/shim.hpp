@@ -8,10 +8,11 @@
 // is written at its absolute offset and never twice; the exit slot is written before each change of phase;
 // signals go through pidfds only. Refuses: a spawn document or descriptor it does not know (StartReport names
 // the step); a client without the token. Does not do yet: service calls (input_call_result) and remote
-// transports; a run below an egress gate.
+// transports.
 
 #include <cstdint>
 
+#include "gate/wire.hpp"
 #include "shim/slot.hpp"
 #include "shim/util.hpp"
 #include "shim/wire.hpp"
@@ -36,6 +37,7 @@ enum Watch : std::uint32_t {
   watch_runner,
   watch_listen,
   watch_client,
+  watch_gate,
 };
 
 struct Stream {
@@ -141,6 +143,23 @@ struct Remembered {
   std::uint64_t input;
 };
 
+struct Gate {
+  const gatewire::Header* policy = nullptr;  // nullptr: this run has none
+  int listeners[gatewire::max_listeners];    // our copies
+  std::uint32_t listener_count = 0;
+  int pid = 0;
+  int pidfd = -1;
+  int socket = -1;
+  bool ending = false;
+  std::uint32_t restarts = 0;
+  std::uint32_t quick_deaths = 0;
+  std::int32_t last_status = 0;
+  std::int64_t started = 0;
+  std::int64_t due = 0;         // of the next start
+  std::int64_t deadline = 0;    // of its end
+  std::int64_t read_again = 0;  // its records wait: the log is crowded
+};
+
 enum Event : std::uint32_t {
   event_execed,
   event_start_failed,
@@ -173,6 +192,7 @@ struct Shim {
   std::size_t secrets_scratch = 0;
   bool secrets_given = false;
   bool home_given = false;
+  bool gate_given = false;
   std::uint8_t token[token_size] = {};
 
   int epoll = -1;
@@ -228,6 +248,7 @@ struct Shim {
   std::int64_t step_due = 0;
   std::int64_t wall_due = 0;
 
+  Gate gate;
   Runner runner;
   std::uint32_t restarts = 0;
   bool runner_wanted = false;
@@ -312,6 +333,17 @@ void tree_pass(std::int64_t now);
 std::int64_t tree_due();
 void run_stop_step();
 void reap_children();
+
+// gate.cpp
+bool load_gate();
+void take_listeners(const int* fds, int count);
+bool gate_ready();  // a run that has a gate has its sockets
+void gate_readable();
+void gate_died(int status);
+void end_gate();
+bool gate_settled();
+std::int64_t gate_due();
+void gate_tick(std::int64_t now);
 
 // control.cpp
 bool open_control();

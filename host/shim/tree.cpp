@@ -106,11 +106,18 @@ void take_message(const InitMessage& message, const int* fds, int fd_count) {
     take_started(message, fds[0], fds[1]);
     return;
   }
+  if (message.type == init_listeners && g.phase == phase_starting) {
+    take_listeners(fds, fd_count);
+    return;
+  }
   for (int i = 0; i < fd_count; ++i) {
     close(fds[i]);
   }
   if (message.type == init_execed && g.phase == phase_starting && g.leader_pidfd >= 0) {
-    raise_event(event_execed);
+    if (!gate_ready()) {
+      fail_start("gate-listener", EPROTO, "init made no listening sockets");
+    }
+    raise_event(gate_ready() ? event_execed : event_start_failed);
   } else if (message.type == init_failed && g.phase == phase_starting) {
     g.init_failure = message;
     g.init_failure.step[sizeof message.step - 1] = 0;
@@ -165,7 +172,7 @@ std::size_t mark_descendants(Process* all, std::size_t count) {
     again = false;
     for (std::size_t i = 0; i < count; ++i) {
       Process& p = all[i];
-      if (p.ours || p.pid == self || p.pid == g.runner.pid || p.pid == g.finish_pid) {
+      if (p.ours || p.pid == self || p.pid == g.runner.pid || p.pid == g.gate.pid || p.pid == g.finish_pid) {
         continue;
       }
       bool below = p.parent == self;
@@ -261,7 +268,7 @@ bool start_init() {
 void init_readable() {
   while (g.init_socket >= 0) {
     InitMessage message{};
-    alignas(cmsghdr) char control[CMSG_SPACE(4 * sizeof(int))];
+    alignas(cmsghdr) char control[CMSG_SPACE(gatewire::max_listeners * sizeof(int))];
     iovec vector{&message, sizeof message};
     msghdr header{};
     header.msg_iov = &vector;
@@ -281,7 +288,7 @@ void init_readable() {
       init_died();
       return;
     }
-    int fds[4];
+    int fds[gatewire::max_listeners];
     int fd_count = 0;
     for (cmsghdr* c = CMSG_FIRSTHDR(&header); c != nullptr; c = CMSG_NXTHDR(&header, c)) {
       if (c->cmsg_level == SOL_SOCKET && c->cmsg_type == SCM_RIGHTS) {
@@ -389,6 +396,7 @@ void tree_pass(std::int64_t now) {
     set_cause("processes-left", "processes of the run could not be ended within ten seconds");
   }
   g.tree_empty = true;
+  end_gate();
   g.drain_deadline = now + drain_grace;
   raise_event(event_tree_empty);
 }
@@ -432,6 +440,8 @@ void reap_children() {
     }
     if (pid == g.runner.pid) {
       runner_died(status);
+    } else if (pid == g.gate.pid) {
+      gate_died(status);
     } else if (pid == g.finish_pid) {
       finisher_died(status);
     } else if (pid == g.leader_pid) {

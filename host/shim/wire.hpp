@@ -16,7 +16,7 @@ namespace hitchrail::wire {
 
 // ---- descriptors the shim inherits
 // ----------------------------------------------------------------------------------- Fixed numbers, all
-// others closed by the shim; 0, 1 and 2 become /dev/null. An absent one (shim_home, shim_secrets) is simply
+// others closed by the shim; 0, 1 and 2 become /dev/null. An absent one (shim_home, shim_secrets, and the two of a gate) is simply
 // not open. The shim's own environment is handed to the finisher only; init and runner start with an empty
 // one. In the attempt directory there are already: `token` (0600, 32 raw bytes), `exit` (a sealed ExitSlot,
 // exit_prepared), and no `s` and `c`. Programs are started as argv {"hitchrail-init"}, {"hitchrail-runner",
@@ -33,7 +33,9 @@ enum ShimFd : int {
   shim_secrets = 11,   // memfd: SecretRecord list; read into locked memory, then closed
   shim_report = 12,    // write end: one StartReport, then closed
   shim_home = 13,      // the conversation home on the host's side, O_DIRECTORY (file streams)
-  shim_fd_end = 14,
+  shim_gate = 14,      // executable of hitchrail-gate
+  shim_gate_policy = 15,  // sealed memfd: gatewire::Header and what follows
+  shim_fd_end = 16,
 };
 
 // ---- descriptors the finisher inherits
@@ -303,6 +305,7 @@ enum InputKind : std::uint64_t {
   input_exit = 5,     // payload: ExitInput; after Eof of stdout and stderr
   input_end = 6,      // after Eof of all file streams
   input_blocked = 7,  // payload: std::uint64_t stream: ring full, `output-blocked` is journaled
+  input_egress = 8,   // payload: gatewire::Decision or Restart; journaled, the adapter is not told
 };
 struct ControlInput {
   std::uint32_t kind;
