@@ -24,6 +24,7 @@
 #include "core/fd.hpp"
 #include "core/json.hpp"
 #include "core/result.hpp"
+#include "gate/policy.hpp"
 
 namespace hitchrail::boundary {
 
@@ -88,6 +89,9 @@ struct Options {
   std::uint64_t max_processes = 0;       // 0 = the preset's
   std::uint64_t max_memory = 0;          // bytes; 0 = the preset's
   std::string proof = {};                // digest of the probe result that is relied on, "" = none
+  // Under network `gate`: the profile's providerHosts, and upstreams that the operator named; the preset's
+  // own hosts are added.
+  gate::Policy egress{};
   // With it a backend counts only as far as it was proved here: what is required, and under a `required`
   // preset kernel.surface and workspace.usable too. Without, as far as its design goes (git and version
   // probes).
@@ -180,6 +184,7 @@ struct Compiled {
   std::vector<std::string> path_directories;  // of the operator's PATH, granted read-only, in its order
   Credentials credential_mode = Credentials::login;
   std::vector<std::string> allowed_hosts;  // network gate
+  std::optional<gate::Compiled> gate;      // network gate: its listeners are made by init
   std::vector<std::string> unheld;  // required capabilities that an advisory preset goes without, sorted
   int landlock_abi = 0;
   json::Value evidence;  // filesystem-sandbox-evidence/v1 without run directory names

@@ -325,6 +325,22 @@ void choose_backend(const Preset& preset, const Machine& machine, const Options&
   }
 }
 
+// ---- network
+// ------------------------------------------------------------------------------------------------------------------
+void compile_gate(const Preset& preset, const Options& options, Compiled& out) {
+  if (out.network != Network::gate) {
+    return;
+  }
+  gate::Policy policy = options.egress;
+  policy.hosts.insert(policy.hosts.end(), preset.allowed_hosts.begin(), preset.allowed_hosts.end());
+  auto compiled = gate::compile(policy);
+  if (compiled.has_error()) {
+    out.blockers.push_back({std::move(compiled).error()});
+    return;
+  }
+  out.gate = std::move(compiled).value();
+}
+
 // ---- grants
 // ------------------------------------------------------------------------------------------------------------------
 void add_system(const Machine& machine, Compiled& out) {
@@ -565,6 +581,7 @@ Result<Compiled> compile_with(const Preset& preset, const Roots& roots, const Ma
   out.inet_sockets = out.network == Network::host || (out.net_namespace && !fixed);
   out.landlock_abi = machine.landlock_abi;
   out.control_groups = machine.control_groups;
+  compile_gate(preset, options, out);
   choose_user(roots, machine, out);
   add_grants(roots, machine, out);
   judge_paths(roots, out);

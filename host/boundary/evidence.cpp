@@ -110,6 +110,9 @@ json::Value policy_of(const std::string& preset_digest, const std::string& filte
   policy.set("enforcement", compiled.enforcement == Enforcement::required ? "required" : "advisory");
   policy.set("network", network_name(compiled.network));
   policy.set("allowedHosts", string_list(compiled.allowed_hosts));
+  if (compiled.gate) {
+    policy.set("egress", compiled.gate->evidence);
+  }
   policy.set("unixSockets", compiled.unix_sockets ? "inside" : "socketpair-only");
   policy.set("roots", roots_of(compiled));
   policy.set("protected", protected_of(compiled));
@@ -147,6 +150,13 @@ Status add_evidence(const std::string& preset_digest, const Machine& machine, Co
   evidence.set("presetId", compiled.preset_id);
   evidence.set("presetDigest", preset_digest);
   evidence.set("network", network_name(compiled.network));
+  if (compiled.gate) {
+    json::Value egress = json::Value::object();
+    egress.set("policyHash", compiled.gate->policy_hash);
+    egress.set("allowedHosts", static_cast<std::uint64_t>(compiled.gate->rules.size()));
+    egress.set("relays", static_cast<std::uint64_t>(compiled.gate->listeners.size() - 1));
+    evidence.set("egress", std::move(egress));
+  }
   evidence.set("landlockAbi", machine.landlock_abi);
   evidence.set("filterDigest", filter_digest);
   evidence.set("uid", compiled.uid);

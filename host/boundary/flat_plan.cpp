@@ -4,6 +4,8 @@
 
 #include <fcntl.h>
 
+#include <algorithm>
+
 #include "boundary/internal.hpp"
 #include "core/file.hpp"
 
@@ -144,6 +146,13 @@ Result<std::string> flat_plan(const Compiled& compiled, const RunDirectories& ru
   if (compiled.backend == Backend::native) {
     HR_CHECK(write_native(compiled, run, plan));
     plan.header.flags |= compiled.net_namespace ? plan::net_namespace : 0u;
+    if (compiled.gate) {
+      for (const gatewire::Listener& listener : compiled.gate->listeners) {
+        plan::Listener& made = plan.listeners.emplace_back();
+        std::copy(std::begin(listener.address), std::end(listener.address), made.address);
+        made.port = listener.port;
+      }
+    }
   } else {
     HR_CHECK(write_landlock(compiled, run, plan));
   }

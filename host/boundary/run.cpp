@@ -17,6 +17,7 @@
 #include "boundary/start.hpp"
 #include "core/file.hpp"
 #include "core/ids.hpp"
+#include "gate/helper.hpp"
 #include "shim/wire.hpp"
 
 namespace hitchrail::boundary {
@@ -38,8 +39,15 @@ Result<Pipe> make_pipe() {
 // One program's life, as the loop below sees it.
 class Conversation {
  public:
-  Conversation(Tree& tree, const RunLimits& limits, std::string_view input, Pipe& in, Pipe& out, Pipe& err)
-      : tree_(tree), limits_(limits), input_(input), in_(in.write), out_(out.read), err_(err.read) {
+  Conversation(Tree& tree, const RunLimits& limits, std::string_view input, Pipe& in, Pipe& out, Pipe& err,
+               const gate::Compiled* gate)
+      : tree_(tree),
+        limits_(limits),
+        input_(input),
+        in_(in.write),
+        out_(out.read),
+        err_(err.read),
+        gate_policy_(gate) {
     for (const Fd* fd : {&in_, &out_, &err_}) {
       fcntl(fd->get(), F_SETFL, fcntl(fd->get(), F_GETFL) | O_NONBLOCK);
     }
@@ -70,10 +78,15 @@ class Conversation {
       pollfd entries[] = {{socket_open_ ? tree_.socket() : -1, POLLIN, 0},
                           {out_.get(), POLLIN, 0},
                           {err_.get(), POLLIN, 0},
-                          {in_.get(), POLLOUT, 0}};
-      const int wait_ms = static_cast<int>(std::min<std::int64_t>(left / 1'000'000 + 1, 60'000));
-      if (poll(entries, 4, wait_ms) < 0 && errno != EINTR) {
+                          {in_.get(), POLLOUT, 0},
+                          {gate_ ? gate_->events() : -1, POLLIN, 0}};
+      const int wait_ms =
+          static_cast<int>(std::min<std::int64_t>(left / 1'000'000 + 1, gate_ ? 500 : 60'000));
+      if (poll(entries, 5, wait_ms) < 0 && errno != EINTR) {
         return errno_error("wait", "boundary", errno);
+      }
+      if (gate_) {
+        gate_->tend();
       }
       if (entries[0].revents != 0) {
         message();
@@ -87,7 +100,7 @@ class Conversation {
       }
       if (failed_) {
         tree_.end();
-        return failure_of(failure_);
+        return gate_error_ ? *gate_error_ : failure_of(failure_);
       }
     }
     tree_.end();
@@ -148,7 +161,7 @@ class Conversation {
   void message() {
     wire::InitMessage text{};
     iovec part{&text, sizeof text};
-    alignas(cmsghdr) char control[CMSG_SPACE(8 * sizeof(int))];
+    alignas(cmsghdr) char control[CMSG_SPACE(plan::max_listeners * sizeof(int))];
     msghdr header{};
     header.msg_iov = &part;
     header.msg_iovlen = 1;
@@ -162,15 +175,19 @@ class Conversation {
       socket_open_ = false;
       return;
     }
+    std::vector<Fd>
+        received;  // closed here, but for listeners: the tree ends with init, nobody is signalled alone
     for (cmsghdr* each = CMSG_FIRSTHDR(&header); each != nullptr; each = CMSG_NXTHDR(&header, each)) {
       const std::size_t count = (each->cmsg_len - CMSG_LEN(0)) / sizeof(int);
       for (std::size_t i = 0; i < count; ++i) {
         int fd = -1;
         std::memcpy(&fd, CMSG_DATA(each) + i * sizeof(int), sizeof fd);
-        close(fd);  // the tree ends with init here; nobody is signalled alone
+        received.emplace_back(fd);
       }
     }
-    if (text.type == wire::init_failed) {
+    if (text.type == wire::init_listeners) {
+      start_gate(std::move(received));
+    } else if (text.type == wire::init_failed) {
       failed_ = true;
       failure_ = text;
     } else if (text.type == wire::init_child_exited && text.child == 0) {
@@ -181,12 +198,34 @@ class Conversation {
     }
   }
 
+  void start_gate(std::vector<Fd> listeners) {
+    Result<gate::Helper> started = gate_policy_ != nullptr
+                                       ? gate::Helper::start(*gate_policy_, std::move(listeners))
+                                       : Error{ErrorClass::internal,
+                                               "gate-unexpected",
+                                               "run in boundary",
+                                               "listeners",
+                                               "This plan has listening sockets and its caller no gate.",
+                                               ""};
+    if (started.has_error()) {
+      gate_error_ = std::move(started).error();
+      failed_ = true;
+      return;
+    }
+    gate_.emplace(std::move(started).value());
+    const wire::InitReply reply{wire::reply_listeners_taken, 0};
+    (void)!send(tree_.socket(), &reply, sizeof reply, MSG_NOSIGNAL);
+  }
+
   Tree& tree_;
   const RunLimits& limits_;
   std::string_view input_;
   Fd& in_;
   Fd& out_;
   Fd& err_;
+  const gate::Compiled* gate_policy_;
+  std::optional<gate::Helper> gate_;
+  std::optional<Error> gate_error_;
   std::int64_t deadline_ = 0;
   RunOutput output_;
   bool socket_open_ = true;
@@ -221,7 +260,9 @@ Result<std::string> init_path() {
                "Install Hitchrail completely: ./quickstart"};
 }
 
-Result<RunOutput> run_plan(const std::string& plan, const RunLimits& limits, std::string_view stdin_bytes) {
+namespace {
+Result<RunOutput> run_with_gate(const std::string& plan, const RunLimits& limits,
+                                std::string_view stdin_bytes, const gate::Compiled* gate) {
   HR_TRY(in, make_pipe());
   HR_TRY(out, make_pipe());
   HR_TRY(err, make_pipe());
@@ -229,7 +270,12 @@ Result<RunOutput> run_plan(const std::string& plan, const RunLimits& limits, std
   in.read.reset();
   out.write.reset();
   err.write.reset();
-  return Conversation(tree, limits, stdin_bytes, in, out, err).run();
+  return Conversation(tree, limits, stdin_bytes, in, out, err, gate).run();
+}
+}  // namespace
+
+Result<RunOutput> run_plan(const std::string& plan, const RunLimits& limits, std::string_view stdin_bytes) {
+  return run_with_gate(plan, limits, stdin_bytes, nullptr);
 }
 
 Result<RunOutput> run(const Compiled& compiled, const Command& command, const RunLimits& limits,
@@ -245,7 +291,7 @@ Result<RunOutput> run(const Compiled& compiled, const Command& command, const Ru
   Command alone = command;
   alone.end_with_leader = true;
   HR_TRY(plan, flat_plan(compiled, run_directories, alone));
-  return run_plan(plan, limits, stdin_bytes);
+  return run_with_gate(plan, limits, stdin_bytes, compiled.gate ? &*compiled.gate : nullptr);
 }
 
 }  // namespace hitchrail::boundary

@@ -128,9 +128,11 @@ bool ends_in_number(std::string_view text) {
   if (std::all_of(last.begin(), last.end(), [](char c) { return c >= '0' && c <= '9'; })) {
     return true;
   }
-  std::uint64_t ignored = 0;
-  return last[0] == '0' && last.size() > 1 && (last[1] == 'x' || last[1] == 'X') &&
-         (odd_number(last, ignored) || last.size() == 2);
+  const auto hex = [](char c) {
+    return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f') || (c >= 'A' && c <= 'F');
+  };
+  return last.size() >= 2 && last[0] == '0' && (last[1] == 'x' || last[1] == 'X') &&
+         std::all_of(last.begin() + 2, last.end(), hex);
 }
 
 std::optional<Address> parse_odd(std::string_view text) {

@@ -44,7 +44,7 @@ int serve() {
   setenv("LOCALDOMAIN", "", 1);
   setenv("RES_OPTIONS", "timeout:3 attempts:2", 1);
   Resolver resolver;
-  if (!resolver.start() || load_filter() != nullptr) {
+  if (!resolver.start()) {
     return 1;
   }
   std::vector<int> sockets;
@@ -52,7 +52,7 @@ int serve() {
     sockets.push_back(gatewire::gate_listeners + i);
   }
   Gate gate(*document, gatewire::gate_events, std::move(sockets), resolver);
-  if (!gate.start()) {
+  if (!gate.start() || load_filter() != nullptr) {
     return 1;
   }
   gate.run();
