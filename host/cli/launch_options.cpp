@@ -60,6 +60,7 @@ Result<launch::Request> launch_request(const RunOptions& options) {
   }
   request.resume = options.resume;
   request.executable = options.executable;
+  request.relays = options.relays;
   request.trust_owner = options.trust_owner;
   request.time_limit_s = options.time_limit_s;
   request.message = options.message;

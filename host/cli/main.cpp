@@ -50,6 +50,9 @@ void add_launch(CLI::App* app, RunOptions& options) {
   app->add_option("--provider-option", options.provider_options,
                   "Provider setting of the profile, repeatable")
       ->type_name("KEY=VALUE");
+  app->add_option("--relay", options.relays,
+                  "Upstream on this machine or network that the run reaches through its gate, repeatable")
+      ->type_name("ADDRESS:PORT");
   app->add_option("--executable", options.executable, "Use this program instead of the profile's")
       ->type_name("FILE");
   app->add_flag("--trust-owner", options.trust_owner, "Accept a work tree that another user owns");

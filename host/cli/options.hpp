@@ -27,6 +27,7 @@ struct RunOptions {
   bool has_resume = false;
   std::string resume;                         // attempt id or unique prefix
   std::vector<std::string> provider_options;  // KEY=VALUE
+  std::vector<std::string> relays;            // ADDRESS:PORT
   std::string executable;
   bool trust_owner = false;
   bool detach = false;

@@ -36,6 +36,7 @@ struct Request {
   std::string resume;      // attempt id or unique prefix; same worktree only
   std::string executable;  // instead of the profile's command
   std::vector<std::pair<std::string, std::string>> provider_options;
+  std::vector<std::string> relays;  // ADDRESS:PORT the run reaches through its gate
   bool trust_owner = false;
   std::uint64_t time_limit_s = 0;
 };

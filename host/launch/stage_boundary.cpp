@@ -3,6 +3,7 @@
 #include <cstdlib>
 
 #include "boundary/scan.hpp"
+#include "launch/egress.hpp"
 #include "launch/stages.hpp"
 
 namespace hitchrail::launch {
@@ -124,6 +125,17 @@ Result<BoundaryStage> stage_boundary(const Ground& ground, const Request& reques
   }
   boundary::Options options;
   options.backend = backend;
+  if (stage.preset.network != boundary::Network::gate && !request.relays.empty()) {
+    return Error{ErrorClass::usage,
+                 "relay-without-gate",
+                 "choose the sandbox preset",
+                 request.relays.front(),
+                 "The preset's network is " + std::string(boundary::network_name(stage.preset.network)) +
+                     ", and only a gate has relays.",
+                 "Leave --relay out, or choose a preset with network gate: repo-contained."};
+  }
+  HR_TRY(egress, egress_policy(request.relays, request.provider_options, profile.profile.provider_hosts));
+  options.egress = std::move(egress);
   HR_TRY(compiled, compile_boundary(ground, stage.preset, std::move(roots), options, &stage.absent_paths));
   stage.compiled = std::move(compiled);
   return stage;

@@ -4,6 +4,7 @@
 #include "attempt/attempt.hpp"
 #include "core/canonical.hpp"
 #include "core/ids.hpp"
+#include "launch/egress.hpp"
 #include "launch/stages.hpp"
 
 namespace hitchrail::launch {
@@ -86,6 +87,7 @@ json::Value sandbox_json(const BoundaryStage& boundary, const PlanStage& plan,
   }
   effective.set("environmentKeys", std::move(keys));
   value.set("effective", std::move(effective));
+  value.set("egress", egress_json(boundary.compiled));
   json::Value warnings = json::Value::array();
   for (const auto& warning : boundary.compiled.warnings) {
     json::Value one = json::Value::object();

@@ -123,8 +123,9 @@ store::AttemptRow row_of(const Request& request, const Prepared& prepared) {
 // What the shim inherits, opened before anything is published so that a missing program refuses cleanly.
 struct Programs {
   Fd shim, init, runner, finish;
+  Fd gate;  // of a run that has one
 };
-Result<Programs> open_programs(const Installation& installation) {
+Result<Programs> open_programs(const Installation& installation, const boundary::Compiled& compiled) {
   Programs programs;
   HR_TRY(shim, open_program(installation, "hitchrail-shim"));
   HR_TRY(init, open_program(installation, "hitchrail-init"));
@@ -134,6 +135,10 @@ Result<Programs> open_programs(const Installation& installation) {
   programs.init = std::move(init);
   programs.runner = std::move(runner);
   programs.finish = std::move(finish);
+  if (compiled.gate) {
+    HR_TRY(gate, open_program(installation, "hitchrail-gate"));
+    programs.gate = std::move(gate);
+  }
   return programs;
 }
 
@@ -203,6 +208,13 @@ Status spawn(const Ground& ground, const Request& request, Prepared& prepared, c
   spawn.finish_program = programs.finish.get();
   spawn.secrets = secrets_fd.get();
   spawn.home = home_fd.get();
+  Fd gate_policy;
+  if (prepared.boundary.compiled.gate) {
+    HR_TRY(sealed, sealed_memfd("gate-policy", prepared.boundary.compiled.gate->document));
+    gate_policy = std::move(sealed);
+    spawn.gate_program = programs.gate.get();
+    spawn.gate_policy = gate_policy.get();
+  }
   // As late as can be; init compares once more what it mounts and executes.
   HR_CHECK(boundary::recheck(prepared.boundary.compiled, prepared.program.executable, run,
                              boundary::Recheck::all));
@@ -246,7 +258,7 @@ Result<Started> stage_attempt(const Ground& ground, const Request& request, Prep
                               Timings& timings) {
   const std::int64_t begin_ns = monotonic_nanos();
   HR_TRY(home, store::StateHome::open(store::Access::write));
-  HR_TRY(programs, open_programs(ground.installation));
+  HR_TRY(programs, open_programs(ground.installation, prepared.boundary.compiled));
   HR_TRY(database, store::Store::open(home));
   const attempt::NewAttempt fresh = new_attempt(request, prepared);
   HR_TRY(builder, attempt::Builder::begin(home.fd(), fresh));
