@@ -13,6 +13,7 @@
 
 #include "boundary/internal.hpp"
 #include "boundary/start.hpp"
+#include "gate/helper.hpp"
 
 namespace hitchrail::boundary {
 namespace {
@@ -52,13 +53,18 @@ class Signals {
 
 class Attached {
  public:
-  Attached(Tree& tree, const std::function<Status(int)>& started) : tree_(tree), started_(started) {}
+  Attached(Tree& tree, const gate::Compiled* gate, const std::function<Status(int)>& started)
+      : tree_(tree), gate_policy_(gate), started_(started) {}
 
   Result<AttachedEnd> run(const Signals& signals) {
     while (!ended_ && !failed_) {
-      pollfd entries[] = {{tree_.socket(), POLLIN, 0}, {signals.fd(), POLLIN, 0}};
-      if (poll(entries, 2, -1) < 0 && errno != EINTR) {
+      pollfd entries[] = {
+          {tree_.socket(), POLLIN, 0}, {signals.fd(), POLLIN, 0}, {gate_ ? gate_->events() : -1, POLLIN, 0}};
+      if (poll(entries, 3, gate_ ? gate_wait_ms : -1) < 0 && errno != EINTR) {
         return errno_error("wait", "boundary", errno);
+      }
+      if (gate_) {
+        gate_->tend();
       }
       if (entries[1].revents != 0) {
         for (int signal = signals.next(); signal != 0; signal = signals.next()) {
@@ -125,7 +131,15 @@ class Attached {
         received.emplace_back(fd);
       }
     }
-    if (text.type == wire::init_started && received.size() == 2) {
+    if (text.type == wire::init_listeners) {
+      auto gate = start_gate(gate_policy_, std::move(received), tree_.socket());
+      if (gate.has_error()) {
+        error_ = std::move(gate).error();
+        failed_ = true;
+      } else {
+        gate_.emplace(std::move(gate).value());
+      }
+    } else if (text.type == wire::init_started && received.size() == 2) {
       leader_ = std::move(received[1]);
       if (const Status begun = started_ ? started_(received[0].get()) : Status(); begun.has_error()) {
         error_ = begun.error();
@@ -142,7 +156,10 @@ class Attached {
     return true;
   }
 
+  static constexpr int gate_wait_ms = 500;  // a dead one is started again so often
   Tree& tree_;
+  const gate::Compiled* gate_policy_;
+  std::optional<gate::Helper> gate_;
   const std::function<Status(int)>& started_;
   std::optional<Error> error_;
   Fd leader_;
@@ -163,7 +180,7 @@ Result<AttachedEnd> run_attached(const Compiled& compiled, const Command& comman
   HR_TRY(plan, flat_plan(compiled, run, alone));
   const Signals signals;  // before the first process: none may be lost between
   HR_TRY(tree, start_init(plan, {streams.in, streams.out, streams.err}));
-  return Attached(tree, started).run(signals);
+  return Attached(tree, compiled.gate ? &*compiled.gate : nullptr, started).run(signals);
 }
 
 }  // namespace hitchrail::boundary

@@ -111,6 +111,10 @@ Inside inside(const Compiled& compiled, const RunDirectories& run) {
                       {"LANG", "C.UTF-8"},
                       {"GIT_CONFIG_NOSYSTEM", "1"},
                       {"PATH", path + "/usr/local/bin:/usr/bin:/bin:/usr/local/sbin:/usr/sbin:/sbin"}};
+  if (compiled.gate) {
+    const auto variables = gate::environment(*compiled.gate);
+    view.environment.insert(view.environment.end(), variables.begin(), variables.end());
+  }
   if (compiled.has_git && !compiled.fixed_inside) {
     view.environment.emplace_back("GIT_DIR", view.git_dir);
     view.environment.emplace_back("GIT_WORK_TREE", compiled.worktree);

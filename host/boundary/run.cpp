@@ -186,7 +186,13 @@ class Conversation {
       }
     }
     if (text.type == wire::init_listeners) {
-      start_gate(std::move(received));
+      auto gate = start_gate(gate_policy_, std::move(received), tree_.socket());
+      if (gate.has_error()) {
+        gate_error_ = std::move(gate).error();
+        failed_ = true;
+      } else {
+        gate_.emplace(std::move(gate).value());
+      }
     } else if (text.type == wire::init_failed) {
       failed_ = true;
       failure_ = text;
@@ -196,25 +202,6 @@ class Conversation {
       output_.end = by_signal ? RunOutput::End::signaled : RunOutput::End::exited;
       output_.value = by_signal ? WTERMSIG(text.wait_status) : WEXITSTATUS(text.wait_status);
     }
-  }
-
-  void start_gate(std::vector<Fd> listeners) {
-    Result<gate::Helper> started = gate_policy_ != nullptr
-                                       ? gate::Helper::start(*gate_policy_, std::move(listeners))
-                                       : Error{ErrorClass::internal,
-                                               "gate-unexpected",
-                                               "run in boundary",
-                                               "listeners",
-                                               "This plan has listening sockets and its caller no gate.",
-                                               ""};
-    if (started.has_error()) {
-      gate_error_ = std::move(started).error();
-      failed_ = true;
-      return;
-    }
-    gate_.emplace(std::move(started).value());
-    const wire::InitReply reply{wire::reply_listeners_taken, 0};
-    (void)!send(tree_.socket(), &reply, sizeof reply, MSG_NOSIGNAL);
   }
 
   Tree& tree_;

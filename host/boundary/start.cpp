@@ -100,6 +100,21 @@ Result<Tree> start_init(const std::string& plan, const Streams& streams) {
   return Tree(pid, std::move(ours));
 }
 
+Result<gate::Helper> start_gate(const gate::Compiled* policy, std::vector<Fd> listeners, int init_socket) {
+  if (policy == nullptr) {
+    return Error{ErrorClass::internal,
+                 "gate-unexpected",
+                 "run in boundary",
+                 "listeners",
+                 "This plan has listening sockets and its caller no gate.",
+                 ""};
+  }
+  HR_TRY(helper, gate::Helper::start(*policy, std::move(listeners)));
+  const wire::InitReply reply{wire::reply_listeners_taken, 0};
+  (void)!send(init_socket, &reply, sizeof reply, MSG_NOSIGNAL);
+  return helper;
+}
+
 Error failure_of(const wire::InitMessage& message) {
   const std::string step(message.step, strnlen(message.step, sizeof message.step));
   const std::string detail(message.detail, strnlen(message.detail, sizeof message.detail));

@@ -6,9 +6,11 @@
 
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "core/fd.hpp"
 #include "core/result.hpp"
+#include "gate/helper.hpp"
 #include "shim/wire.hpp"
 
 namespace hitchrail::boundary {
@@ -44,6 +46,9 @@ struct Streams {
 };
 
 Result<Tree> start_init(const std::string& plan, const Streams& streams);
+// Init's listening sockets have come: a gate is started on them, and init told to go on. Without a policy
+// they are a fault of the plan.
+Result<gate::Helper> start_gate(const gate::Compiled* policy, std::vector<Fd> listeners, int init_socket);
 Error failure_of(const wire::InitMessage& message);
 
 }  // namespace hitchrail::boundary

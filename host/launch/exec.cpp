@@ -12,6 +12,7 @@
 #include "boundary/recheck.hpp"
 #include "core/file.hpp"
 #include "core/ids.hpp"
+#include "launch/egress.hpp"
 #include "launch/exec_directory.hpp"
 #include "launch/home.hpp"
 #include "launch/launch.hpp"
@@ -159,6 +160,8 @@ Result<Planned> plan(const Ground& ground, const SandboxRequest& request,
   boundary::Options options;
   options.backend = backend;
   HR_CHECK(check_egress(preset, request));
+  HR_TRY(egress, egress_policy(request.relays, {}, request.hosts));
+  options.egress = std::move(egress);
   std::vector<std::string> absent;
   HR_TRY(compiled, compile_boundary(ground, preset, std::move(roots), options, &absent));
   planned.compiled = std::move(compiled);

@@ -167,11 +167,6 @@ Result<PlanStage> stage_plan(const Ground& ground, const Request& request, const
   for (const auto& [name, value] : inside.environment) {
     environment.plain[name] = value;
   }
-  if (boundary.compiled.gate) {
-    for (const auto& [name, value] : gate::environment(*boundary.compiled.gate)) {
-      environment.plain[name] = value;
-    }
-  }
   for (const auto& [name, value] : git_identity(worktree.worktree)) {
     environment.plain[name] = value;
   }

@@ -34,10 +34,15 @@
 //   (WHO: `parent` or a
 //                       pid); reports {"type":"message","text":"forge write=ERRNO read=ERRNO"}
 //   write FILE TEXT     append FILE TEXT                   pid (out {"type":"message","text":"pid N"})
-//   env                 each environment name as a message     env-value NAME   its value as a message
+//   connect IPV4 PORT TEXT   a TCP connection; sends TEXT and an empty line (CR LF), and reports "connect
+//   ERRNO LINE" env                 each environment name as a message     env-value NAME   its value as a
+//   message
 
+#include <arpa/inet.h>
 #include <fcntl.h>
+#include <netinet/in.h>
 #include <poll.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 #include <cerrno>
@@ -402,6 +407,35 @@ bool run_output(const char* command, char* rest) {
   return true;
 }
 
+void connect_to(char* rest) {
+  char address[64] = {};
+  unsigned port = 0;
+  int used = 0;
+  char answer[256] = {};
+  const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  sockaddr_in to{};
+  to.sin_family = AF_INET;
+  if (sscanf(rest, "%63s %u%n", address, &port, &used) != 2 ||
+      inet_pton(AF_INET, address, &to.sin_addr) != 1) {
+    message("connect form");
+    close(fd);
+    return;
+  }
+  to.sin_port = htons(static_cast<uint16_t>(port));
+  int error = connect(fd, reinterpret_cast<const sockaddr*>(&to), sizeof to) == 0 ? 0 : errno;
+  if (error == 0) {
+    const char* text = rest[used] == ' ' ? rest + used + 1 : "";
+    dprintf(fd, "%s\r\n\r\n", text);
+    const ssize_t got = read(fd, answer, sizeof answer - 1);
+    error = got < 0 ? errno : 0;
+    answer[strcspn(answer, "\r\n")] = 0;
+  }
+  close(fd);
+  char line[512];
+  snprintf(line, sizeof line, "connect %d %s", error, answer);
+  message(line);
+}
+
 bool run_process(const char* command, char* rest) {
   const long number = atol(rest);
   if (is(command, "sleep")) {
@@ -447,6 +481,8 @@ bool run_process(const char* command, char* rest) {
     fork_storm(number);
   } else if (is(command, "forge")) {
     forge(rest);
+  } else if (is(command, "connect")) {
+    connect_to(rest);
   } else if (is(command, "write")) {
     write_file(rest, O_TRUNC);
   } else if (is(command, "append")) {

@@ -125,9 +125,7 @@ RunOutput run_gated(const World& world, const gate::Policy& policy, const std::s
   REQUIRE(make_placeholders(compiled, world.attempt()).has_value());
   RunLimits limits;
   limits.wall_ms = 60000;
-  Command command = world.shell(compiled, script);
-  const auto variables = gate::environment(*compiled.gate);
-  command.env.insert(command.env.end(), variables.begin(), variables.end());
+  const Command command = world.shell(compiled, script);
   auto output = run(compiled, command, limits, {}, world.run());
   if (output.has_error()) {
     FAIL(output.error().code << " " << output.error().object << " " << output.error().detail);
