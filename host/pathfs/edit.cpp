@@ -47,12 +47,20 @@ Result<Identity> write_once(const Place& place, std::string_view bytes, const Wr
   return identify(staged.fd.get());
 }
 
-// Opens what was just made; its owner is changed only while it is ours.
+// Opens what was just made. Somebody may have put another directory of ours in its place: only an empty one
+// is given away.
 Result<Fd> own_directory(int parent, const std::string& name, const std::optional<Owner>& owner,
                          const std::string& path) {
   HR_TRY(fd, open_directory_beneath(parent, name));
+  if (!owner) {
+    return fd;
+  }
   HR_TRY(identity, identify(fd.get()));
-  if (owner && identity.uid == ::geteuid() && ::fchown(fd.get(), owner->uid, owner->gid) != 0) {
+  const auto names = list_directory(fd.get(), 0);
+  if (identity.uid != ::geteuid() || names.has_error()) {
+    return stale("make directory", path);
+  }
+  if (::fchown(fd.get(), owner->uid, owner->gid) != 0) {
     return system_error("change owner", path, errno);
   }
   return fd;
@@ -61,13 +69,16 @@ Result<Fd> own_directory(int parent, const std::string& name, const std::optiona
 Result<Fd> make_with_parents(int root, const std::string& path, const DirectoryOptions& options) {
   Fd holder;
   int current = root;
-  for (const std::string& name : components(path)) {
-    auto next = open_directory_beneath(current, name);
+  const std::vector<std::string> names = components(path);
+  for (const std::string& name : names) {
+    const int flags =
+        (&name == &names.back() ? O_RDONLY : O_PATH) | O_DIRECTORY;  // the way need not be readable
+    auto next = open_beneath(current, name, flags);
     if (next.has_error() && is(next.error(), Code::not_found)) {
       if (::mkdirat(current, name.c_str(), options.mode) == 0) {
         next = own_directory(current, name, options.owner, path);
       } else if (errno == EEXIST) {
-        next = open_directory_beneath(current, name);
+        next = open_beneath(current, name, flags);
       } else {
         return system_error("make directory", path, errno);
       }

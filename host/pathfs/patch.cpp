@@ -86,7 +86,11 @@ class Transaction {
   // file.
   Status settle() const {
     const Fd root(::openat(root_, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-    return !root || ::syncfs(root.get()) != 0 ? Status{system_error("sync", "root", errno)} : Status{};
+    if (!root) {  // one that may not be read
+      ::sync();
+      return {};
+    }
+    return ::syncfs(root.get()) != 0 ? Status{system_error("sync", "root", errno)} : Status{};
   }
 
   void commit(PatchResult& result) {

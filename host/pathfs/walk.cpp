@@ -157,7 +157,10 @@ Result<FindResult> find(int root, const std::string& start, const WalkLimits& li
   FindResult out;
   HR_TRY(walked, walk(root, start, limits, [&out](const Visit& visit) {
            const auto identity = identify_at(visit.directory, visit.name);
-           if (identity.has_value() && identity.value().type != FileType::absent) {
+           if (identity.has_error()) {  // a directory that may be listed and not searched hides nothing
+             out.entries.push_back({visit.path(), Identity{}});
+             out.entries.back().identity.type = visit.type;
+           } else if (identity.value().type != FileType::absent) {
              out.entries.push_back({visit.path(), identity.value()});
            }
            return Next::go_on;

@@ -47,7 +47,8 @@ struct FindResult {
   std::vector<Found> entries;  // by path, bytewise
   std::vector<std::string> unreadable;
 };
-// Every entry below `start`, of every type, with its identity.
+// Every entry below `start`, of every type, with its identity; of one that may not be looked at only the
+// type.
 Result<FindResult> find(int root, const std::string& start, const WalkLimits& limits = {});
 
 }  // namespace hitchrail::pathfs

@@ -135,6 +135,29 @@ TEST_CASE("mkdir makes one directory, or all that are missing") {
   CHECK(make_directory_beneath(root, "a/b/c", parents).has_value());
 }
 
+TEST_CASE("mkdir makes what is missing below a directory that may be entered and not read") {
+  const Tree tree;
+  fs::create_directories(tree.top / "root/closed/open");
+  REQUIRE(::chmod((tree.top / "root/closed").c_str(), 0300) == 0);
+  DirectoryOptions parents;
+  parents.parents = true;
+  CHECK(make_directory_beneath(tree.root.get(), "closed/open/new", parents).has_value());
+  REQUIRE(::chmod((tree.top / "root/closed").c_str(), 0700) == 0);
+}
+
+TEST_CASE("a directory that root makes is its new owner's") {
+  const Tree tree;
+  DirectoryOptions options;
+  options.owner = ::geteuid() == 0 ? Owner{12345, 23456} : Owner{::geteuid(), ::getegid()};
+  options.parents = true;
+  REQUIRE(make_directory_beneath(tree.root.get(), "dir/a/b", options).has_value());
+  for (const char* path : {"dir/a", "dir/a/b"}) {
+    const Identity made = identify_beneath(tree.root.get(), path).value();
+    CHECK(made.uid == options.owner->uid);
+    CHECK(made.gid == options.owner->gid);
+  }
+}
+
 TEST_CASE("mkdir goes through no link and over no file") {
   const Tree tree;
   DirectoryOptions parents;

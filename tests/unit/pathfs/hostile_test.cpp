@@ -178,6 +178,18 @@ TEST_CASE("a directory that may not be entered is named, and the rest is found")
   REQUIRE(::chmod((root / "closed").c_str(), 0700) == 0);
 }
 
+TEST_CASE("a directory that may be listed and not searched hides nothing") {
+  const Root root;
+  fs::create_directories(root / "listed");
+  put(root / "listed/file", "x");
+  fs::create_symlink("file", root / "listed/link");
+  REQUIRE(::chmod((root / "listed").c_str(), 0400) == 0);
+  const FindResult found = find(root.fd.get(), "").value();
+  CHECK(type_in(found, "listed/file") == FileType::regular);
+  CHECK(type_in(found, "listed/link") == FileType::symlink);
+  REQUIRE(::chmod((root / "listed").c_str(), 0700) == 0);
+}
+
 TEST_CASE("a visitor skips and stops") {
   const Root root;
   fs::create_directories(root / "skipped/below");
