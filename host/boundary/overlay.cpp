@@ -31,6 +31,7 @@
 #include "core/file.hpp"
 #include "core/text.hpp"
 #include "init/kernel.hpp"
+#include "pathfs/pathfs.hpp"
 
 namespace hitchrail::boundary {
 namespace {
@@ -246,28 +247,29 @@ bool unmark(int fd) {
 // The root itself and the directories at its top level. Nobody else uses these names there: an overlay whose
 // upper layer is a worktree is ours.
 bool unmark_root(const Marked& root) {
-  auto directory = open_no_symlinks(AT_FDCWD, root.root, O_RDONLY | O_DIRECTORY);
+  auto directory = pathfs::open_absolute(root.root, O_RDONLY | O_DIRECTORY);
   if (directory.has_error()) {
-    const std::string& code = directory.error().code;
-    return code == "enoent" || code == "enotdir" || code == "eloop";  // gone: nothing of ours is there
+    return !pathfs::is(directory.error(), pathfs::Code::io);  // gone: nothing of ours is there
   }
-  struct stat info {};
   const int fd = directory.value().get();
-  if (fstat(fd, &info) < 0 || Identity{info.st_dev, info.st_ino} != root.identity) {
+  const auto found = pathfs::identify(fd);
+  if (found.has_error() || Identity{found.value().device, found.value().inode} != root.identity) {
     return true;
   }
   bool all = unmark(fd);
-  auto names = list_directory(fd);
+  auto names = pathfs::list_directory(fd);
   if (names.has_error()) {
     return false;
   }
   for (const std::string& name : names.value()) {
-    struct stat entry {};
-    if (fstatat(fd, name.c_str(), &entry, AT_SYMLINK_NOFOLLOW) < 0 || !S_ISDIR(entry.st_mode)) {
+    const auto entry = pathfs::identify_at(fd, name);
+    if (entry.has_error() || entry.value().type != pathfs::FileType::directory) {
       continue;
     }
-    const Fd child(openat(fd, name.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK));
-    all = child ? unmark(child.get()) && all : all && errno != EIO;  // an unreadable one keeps its mark
+    const auto child = pathfs::open_directory_beneath(fd, name);
+    all = child.has_value()
+              ? unmark(child.value().get()) && all
+              : all && pathfs::io_reason(child.error()) != "eio";  // an unreadable one keeps its mark
   }
   return all;
 }
@@ -311,7 +313,7 @@ void look_at_mounts(const Machine& machine, const std::string& state_directory, 
   auto state = open_nearest(state_directory);
   const std::uint64_t mount = state.has_value() ? mount_id(state.value().get()) : 0;
   const auto look = [&](WritableRoot& root) {
-    auto fd = open_no_symlinks(AT_FDCWD, root.root.path, O_PATH | O_DIRECTORY);
+    auto fd = pathfs::open_absolute(root.root.path, O_PATH | O_DIRECTORY);
     root.overlay = fd.has_value() && mount != 0 && mount_id(fd.value().get()) == mount &&
                    can_be_upper(fd.value().get()) &&
                    (!roots.idmapped || tried_in_child([&] { return try_idmap(root.root.path, true); }));
@@ -325,8 +327,8 @@ void look_at_mounts(const Machine& machine, const std::string& state_directory, 
 Status make_overlay_directories(Compiled& compiled, int attempt_dirfd) {
   std::vector<Marked> roots;
   for (const Protected& name : compiled.protected_names) {
-    const bool listed = std::any_of(roots.begin(), roots.end(),
-                                    [&](const Marked& each) { return each.root == name.root; });
+    const bool listed =
+        std::any_of(roots.begin(), roots.end(), [&](const Marked& each) { return each.root == name.root; });
     if (!name.overlay || listed) {
       continue;
     }
