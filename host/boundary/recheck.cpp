@@ -46,17 +46,19 @@ Status same_roots(const std::vector<Root>& roots, const char* code, const char* 
 Status check_protected(const Protected& name) {
   const std::string path = name.root + "/" + name.name;
   const auto now = now_at(path);
+  // What an overlay holds has no place in the worktree: it must be as absent as it was.
+  const bool absent = name.identity.ino == 0 || name.overlay;
   if (now.has_error() && now.error().code == "root-missing") {
-    return name.identity.ino == 0 ? Status{}
-                                  : Status(changed("protected-name-changed", path,
-                                                   "A protected name was removed while the launch went on."));
+    return absent ? Status{}
+                  : Status(changed("protected-name-changed", path,
+                                   "A protected name was removed while the launch went on."));
   }
   if (now.has_error()) {
     return now.error().code == "root-alias"
                ? changed("protected-name-symlink", path, "A protected name is a symbolic link now.")
                : changed("protected-name-changed", path, now.error().detail);
   }
-  if (name.identity.ino == 0) {
+  if (absent) {
     return changed("protected-name-appeared", path, "It was made while the launch went on.");
   }
   const bool was_made = name.state == EntryKind::absent;  // a placeholder: a directory
