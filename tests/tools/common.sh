@@ -10,7 +10,7 @@ LOGS=.quickstart/logs
 PACKAGES_BUILD="cmake ninja-build g++ libc6-dev rapidjson-dev libyaml-cpp-dev libsqlitecpp-dev libsqlite3-dev
   libspdlog-dev libfmt-dev libcli11-dev libssl-dev libseccomp-dev"
 PACKAGES_DEMO="git python3 ca-certificates"
-PACKAGES_TEST="catch2 jq make pkg-config"
+PACKAGES_TEST="catch2 iproute2 jq make pkg-config"
 PACKAGES_FULL="clang-14 libclang-rt-14-dev clang-tidy-14 llvm-14"
 
 say() { printf '%s\n' "$*"; }
