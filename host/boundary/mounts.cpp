@@ -97,10 +97,16 @@ Result<std::vector<Mount>> parse_mounts(std::string_view text) {
 
 Result<std::vector<Mount>> read_mounts() {
   const Fd file(::open("/proc/self/mountinfo", O_RDONLY | O_CLOEXEC));
-  if (!file) {
-    return errno_error("read mounts", "/proc/self/mountinfo", errno);
+  auto read = file ? read_all(file.get(), max_mountinfo)
+                   : Result<std::string>(errno_error("read mounts", "/proc/self/mountinfo", errno));
+  if (read.has_error()) {
+    Error error = std::move(read).error();
+    error.kind = ErrorClass::environment;
+    error.code = "mounts-unreadable";
+    error.remedy = "Mount /proc: what lies below the granted roots cannot be told without it.";
+    return error;
   }
-  HR_TRY(text, read_all(file.get(), max_mountinfo));
+  const std::string& text = read.value();
   HR_TRY(mounts, parse_mounts(text));
   if (mounts.empty()) {
     return unreadable(text, "no mount at all");

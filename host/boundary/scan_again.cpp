@@ -12,6 +12,7 @@
 #include <atomic>
 #include <cerrno>
 #include <cstring>
+#include <system_error>
 #include <thread>
 #include <unordered_set>
 
@@ -45,8 +46,12 @@ class Again {
     }
     std::vector<std::thread> helpers;
     const std::size_t useful = memory_.directories.size() / (2 * chunk);
-    for (std::size_t i = 1; i < std::min<std::size_t>(memory_.plan.threads, useful); ++i) {
-      helpers.emplace_back([this] { work(); });
+    try {
+      for (std::size_t i = 1; i < std::min<std::size_t>(memory_.plan.threads, useful); ++i) {
+        helpers.emplace_back([this] { work(); });
+      }
+    } catch (const std::system_error&) {
+      // No thread to be had: those that are there do it all.
     }
     work();
     for (std::thread& helper : helpers) {

@@ -21,14 +21,22 @@ namespace {
 
 constexpr std::size_t max_listing = 64u << 20;
 
-// A socket was bound by whatever path its owner wrote: with dots, or through links of the operator's.
-void add_socket(const std::string& path, std::vector<Root>& found) {
+bool lies_in(const std::vector<Root>& roots, const std::string& path) {
+  return std::any_of(roots.begin(), roots.end(), [&](const Root& root) { return contains(root.path, path); });
+}
+
+// A socket was bound by whatever path its owner wrote: with dots, or through links. What a link of the root
+// leads out to is not in it.
+void add_socket(const std::string& path, const std::vector<Root>& granted, std::vector<Root>& found) {
   const std::size_t slash = path.rfind('/');
   auto folder = pathfs::resolve_directory(slash == 0 ? "/" : path.substr(0, slash));
   const std::string name = path.substr(slash + 1);
   Stat info;
   if (folder.has_value() && look(folder.value().fd.get(), name.c_str(), info) && S_ISSOCK(info.mode)) {
-    found.push_back(as_root(joined_path(folder.value().path, name.c_str()), info));
+    const std::string real = joined_path(folder.value().path, name.c_str());
+    if (lies_in(granted, real)) {
+      found.push_back(as_root(real, info));
+    }
   }
 }
 
@@ -74,10 +82,8 @@ std::vector<Root> known_sockets(const std::vector<Root>& granted) {
     const std::size_t slash = text.value().find(" /", begin);  // the path is the last column
     if (slash < end) {
       const std::string path = text.value().substr(slash + 1, end - slash - 1);
-      const bool inside = std::any_of(granted.begin(), granted.end(),
-                                      [&](const Root& root) { return contains(root.path, path); });
-      if (inside) {
-        add_socket(path, found);
+      if (lies_in(granted, path)) {
+        add_socket(path, granted, found);
       }
     }
     begin = end + 1;

@@ -14,6 +14,7 @@
 #include <cstring>
 #include <ctime>
 #include <mutex>
+#include <system_error>
 #include <thread>
 
 #include "boundary/internal.hpp"
@@ -178,14 +179,18 @@ class Walker {
   }
 
   void share() {
-    if (jobs_.size() < share_from || helpers_.size() + 1 >= plan_.threads || stopped_) {
+    if (jobs_.size() < share_from || helpers_.size() + 1 >= plan_.threads || stopped_ || no_more_) {
       return;
     }
     if (parts_.capacity() == 0) {
       parts_.reserve(plan_.threads);  // references to its elements stay
     }
     Walked& part = parts_.emplace_back();
-    helpers_.emplace_back([this, &part] { work(part); });
+    try {
+      helpers_.emplace_back([this, &part] { work(part); });
+    } catch (const std::system_error&) {
+      no_more_ = true;  // no thread to be had: those that are there do it all
+    }
   }
 
   static void merge(Walked& out, Walked& part) {
@@ -388,6 +393,7 @@ class Walker {
   std::size_t waiting_bytes_ = 0;
   std::size_t busy_ = 0;
   bool stopped_ = false;
+  bool no_more_ = false;
   std::atomic<std::size_t> entries_{0};
   std::atomic<bool> over_{false};
   std::vector<std::thread> helpers_;

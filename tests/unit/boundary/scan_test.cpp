@@ -248,6 +248,13 @@ TEST_CASE("a second name of an outside listener's socket, or one bound by a rela
   CHECK(codes(scanned(world)) == Codes{"listening-socket"});
 }
 
+TEST_CASE("a socket bound through a link of the worktree that leads out is not in the worktree") {
+  const World world;
+  fs::create_directory_symlink(world.outside(), world.path("tree/link"));
+  const Fd socket = bound(world.path("tree/link/s"), SOCK_STREAM, true);
+  CHECK(codes(scanned(world)).empty());
+}
+
 TEST_CASE("a listener in a root that may only be read is refused too") {
   const World world;
   fs::create_directory(world.path("tools"));
