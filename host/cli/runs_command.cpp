@@ -9,6 +9,7 @@
 #include "cli/options.hpp"
 #include "cli/print.hpp"
 #include "core/ids.hpp"
+#include "launch/exec.hpp"
 #include "launch/installation.hpp"
 #include "store/state_home.hpp"
 
@@ -111,6 +112,10 @@ Result<int> recover(const RunsOptions& options) {
   if (!options.attempt.empty()) {
     HR_TRY(directory, attempt::Directory::open(home.fd(), options.attempt));
     return recover_one(directory, finish.get(), options.common.json);
+  }
+  HR_TRY(swept, launch::sweep_commands(home));
+  if (swept != 0 && !options.common.json) {
+    line("removed what " + std::to_string(swept) + " killed sandbox exec left");
   }
   HR_TRY(ids, attempt::list_ids(home.fd()));
   int code = 0;

@@ -407,7 +407,7 @@ Result<ExecEnd> exec_in_sandbox(const ExecRequest& request) {
   command.cwd = planned.place.cwd;
   ExecEnd end;
   HR_TRY(ended, boundary::run_attached(planned.compiled, command, run,
-                                       [&](int init) { return directory.start_janitor(init); }));
+                                       [&](int init) { return directory.tell_init(init); }));
   end.end = ended;
   take_commits(ground, request, planned, directory, end.notes);
   HR_CHECK(directory.clean());

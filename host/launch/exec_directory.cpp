@@ -4,11 +4,13 @@
 #include <poll.h>
 #include <signal.h>
 #include <sys/file.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <cerrno>
+#include <cstring>
 
 #include "boundary/boundary.hpp"
 #include "core/file.hpp"
@@ -40,21 +42,48 @@ Status clean_up(int state, int parent, int directory, const std::string& id, boo
   return remove_tree_at(parent, id);
 }
 
-[[noreturn]] void be_janitor(int state, int parent, int directory, int caller, int init,
-                             const std::string& id) {
+constexpr char init_lives = 'i';
+constexpr char all_done = 'd';
+
+// One message of the caller, and init's pidfd when it comes with one; 0 at the end of file.
+char heard(int caller, Fd& init) {
+  char word = 0;
+  iovec part{&word, 1};
+  alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int))];
+  msghdr header{};
+  header.msg_iov = &part;
+  header.msg_iovlen = 1;
+  header.msg_control = control;
+  header.msg_controllen = sizeof control;
+  ssize_t got = 0;
+  do {
+    got = ::recvmsg(caller, &header, MSG_CMSG_CLOEXEC);
+  } while (got < 0 && errno == EINTR);
+  if (const cmsghdr* rights = got > 0 ? CMSG_FIRSTHDR(&header) : nullptr; rights != nullptr) {
+    int fd = -1;
+    std::memcpy(&fd, CMSG_DATA(rights), sizeof fd);
+    init.reset(fd);
+  }
+  return got > 0 ? word : '\0';
+}
+
+// Init dies with the caller, and everything inside with init. One that nobody told of was just being started.
+constexpr unsigned unknown_init_ms = 300;
+
+[[noreturn]] void be_janitor(int state, int parent, int directory, int caller, const std::string& id) {
   ::setsid();
   const int null = ::open("/dev/null", O_RDWR);
   for (int fd = 0; fd < 3; ++fd) {
     ::dup2(null, fd);
   }
-  char done = 0;
-  ssize_t got = 0;
-  do {
-    got = ::read(caller, &done, 1);
-  } while (got < 0 && errno == EINTR);
-  if (got == 0) {  // the caller is gone without a word; init dies with it, and everything inside with init
-    pollfd end{init, POLLIN, 0};
-    while (::poll(&end, 1, -1) < 0 && errno == EINTR) {
+  Fd init;
+  char word = init_lives;
+  while (word == init_lives) {
+    word = heard(caller, init);
+  }
+  if (word != all_done) {
+    pollfd end{init.get(), POLLIN, 0};
+    while (::poll(&end, 1, init ? -1 : static_cast<int>(unknown_init_ms)) < 0 && errno == EINTR) {
     }
     (void)clean_up(state, parent, directory, id, false);
   }
@@ -108,12 +137,13 @@ Result<ExecDirectory> ExecDirectory::make(const store::StateHome& home) {
       return errno_error("make run directories", made.path_, errno);
     }
   }
+  HR_CHECK(made.start_janitor());
   return made;
 }
 
-Status ExecDirectory::start_janitor(int init) {
+Status ExecDirectory::start_janitor() {
   int ends[2];
-  if (::pipe2(ends, O_CLOEXEC) != 0) {
+  if (::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0) {
     return errno_error("start janitor", path_, errno);
   }
   Fd theirs(ends[0]);
@@ -124,7 +154,27 @@ Status ExecDirectory::start_janitor(int init) {
   }
   if (janitor_pid_ == 0) {
     janitor_.reset();
-    be_janitor(state_.get(), parent_.get(), fd_.get(), theirs.get(), init, id_);
+    be_janitor(state_.get(), parent_.get(), fd_.get(), theirs.get(), id_);
+  }
+  return {};
+}
+
+Status ExecDirectory::tell_init(int init) {
+  char word = init_lives;
+  iovec part{&word, 1};
+  alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int))] = {};
+  msghdr header{};
+  header.msg_iov = &part;
+  header.msg_iovlen = 1;
+  header.msg_control = control;
+  header.msg_controllen = sizeof control;
+  cmsghdr* rights = CMSG_FIRSTHDR(&header);
+  rights->cmsg_level = SOL_SOCKET;
+  rights->cmsg_type = SCM_RIGHTS;
+  rights->cmsg_len = CMSG_LEN(sizeof(int));
+  std::memcpy(CMSG_DATA(rights), &init, sizeof init);
+  if (::sendmsg(janitor_.get(), &header, MSG_NOSIGNAL) < 0) {
+    return errno_error("tell the janitor", path_, errno);
   }
   return {};
 }
@@ -137,9 +187,8 @@ Status ExecDirectory::clean() {
   const Status cleaned = clean_up(state_.get(), parent_.get(), fd_.get(), id_, keep_git_);
   if (janitor_pid_ > 0) {
     // Told only now: a caller killed in the middle of its cleaning is finished by the janitor.
-    const char done = 1;
     if (cleaned.has_value()) {
-      (void)!::write(janitor_.get(), &done, 1);
+      (void)!::send(janitor_.get(), &all_done, 1, MSG_NOSIGNAL);
     }
     janitor_.reset();
     while (::waitpid(janitor_pid_, nullptr, 0) < 0 && errno == EINTR) {

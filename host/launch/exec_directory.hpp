@@ -21,8 +21,8 @@ class ExecDirectory {
   [[nodiscard]] const std::string& id() const { return id_; }
   [[nodiscard]] const std::string& path() const { return path_; }
   [[nodiscard]] int fd() const { return fd_.get(); }
-  // To be called when init lives; `init` is its pidfd.
-  Status start_janitor(int init);
+  // To be called when init lives; `init` is its pidfd: the janitor waits for its end.
+  Status tell_init(int init);
   // git/ stays, in what is left of the directory; the lock is given back.
   void keep_git() { keep_git_ = true; }
   // Everything but what is kept; idempotent. The caller's last act.
@@ -30,6 +30,7 @@ class ExecDirectory {
 
  private:
   ExecDirectory() = default;
+  Status start_janitor();
   Fd state_, parent_, fd_, lock_, janitor_;
   std::string id_, path_;
   int janitor_pid_ = -1;

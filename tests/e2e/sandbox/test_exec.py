@@ -234,7 +234,7 @@ class End(Exec):
             support.wait_until(lambda: self.leftovers() == [])
             self.assertEqual(listing(self.repo), before)
 
-    def test_when_the_janitor_is_killed_too_the_next_command_cleans_up(self):
+    def kill_wrapper_and_janitor(self):
         before = listing(self.repo)
         process = self.started("sleep 1000")
         children = support.wait_until(lambda: subprocess.run(["ps", "-o", "pid=,comm=", "--ppid", str(process.pid)], capture_output=True,
@@ -246,9 +246,25 @@ class End(Exec):
         process.wait()
         time.sleep(0.3)
         self.assertEqual(len(self.leftovers()), 1)
+        return before
+
+    def test_when_the_janitor_is_killed_too_the_next_command_cleans_up(self):
+        before = self.kill_wrapper_and_janitor()
         self.assert_ran(self.sh("true"))
-        self.assertEqual(self.leftovers(), [])
-        self.assertEqual(listing(self.repo), before)
+        self.assertEqual((self.leftovers(), listing(self.repo)), ([], before))
+
+    def test_or_the_next_run_does(self):
+        before = self.kill_wrapper_and_janitor()
+        self.world.enable_script()
+        run = self.world.run("run", "--json", *self.world.script_args(self.repo), "-m", "done success x\nexit 0\nend\n")
+        self.assertEqual(run.code, 0, run)
+        self.assertEqual((self.leftovers(), listing(self.repo)), ([], before))
+
+    def test_or_recover_does(self):
+        before = self.kill_wrapper_and_janitor()
+        recovered = self.world.run("runs", "recover")
+        self.assertEqual((recovered.code, recovered.out), (0, b"removed what 1 killed sandbox exec left\n"), recovered)
+        self.assertEqual((self.leftovers(), listing(self.repo)), ([], before))
 
     def test_one_command_at_a_time_holds_a_worktree(self):
         process = self.started("sleep 1000")
