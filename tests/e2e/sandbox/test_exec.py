@@ -278,6 +278,54 @@ class End(Exec):
         self.assert_ran(self.sh("true"))
 
 
+class Network(Exec):
+    """Under network gate: the relay is there at its own address, nothing else is, whatever a program does about proxies."""
+
+    SERVER = ("import http.server, sys\n"
+              "class Handler(http.server.BaseHTTPRequestHandler):\n"
+              "    def do_GET(self):\n"
+              "        self.send_response(200); self.end_headers(); self.wfile.write(b'from the host')\n"
+              "    def log_message(self, *args): pass\n"
+              "server = http.server.HTTPServer(('127.0.0.1', 0), Handler)\n"
+              "print(server.server_address[1], flush=True); server.serve_forever()\n")
+    ASK = ("import urllib.request, sys\n"
+           "opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))\n"
+           "try: print(opener.open('http://127.0.0.1:%s/', timeout=5).read().decode())\n"
+           "except OSError as error: print('unreachable')\n")
+
+    def setUp(self):
+        super().setUp()
+        self.server = subprocess.Popen(["/usr/bin/python3", "-c", self.SERVER], stdout=subprocess.PIPE)
+        self.addCleanup(self.server.wait)
+        self.addCleanup(self.server.kill)
+        self.addCleanup(self.server.stdout.close)
+        self.port = self.server.stdout.readline().strip().decode()
+
+    def ask(self, *args):
+        return self.world.run(*self.options(*args), "--", "/usr/bin/python3", "-c", self.ASK % self.port)
+
+    def test_only_a_relay_leads_out(self):
+        self.assert_ran(self.ask("--preset", "workspace"), b"from the host\n")
+        self.assert_ran(self.ask("--preset", "repo-contained"), b"unreachable\n")
+        self.assert_ran(self.ask("--preset", "repo-contained", "--relay", "127.0.0.1:" + self.port), b"from the host\n")
+
+    def test_the_gate_refuses_what_nobody_allowed(self):
+        result = self.sh("env | grep -i ^https_proxy=; python3 -c \"import urllib.request as r; r.urlopen('https://not-allowed.example.org/', timeout=5)\"",
+                         "--preset", "repo-contained")
+        self.assertEqual(result.code, 1, result)
+        self.assertIn(b"https_proxy=http://127.0.0.1:", result.out.lower())
+        self.assertIn(b"403", result.err)
+
+    def test_a_relay_is_a_literal_address(self):
+        self.assert_wrapper_error("relay-invalid", "--preset", "repo-contained", "--relay", "example.org:80", "--", "true")
+
+    def test_the_network_allow_list_masks_and_contains(self):
+        self.world.write(os.path.join(self.repo, ".env"), b"secret\n")
+        result = self.sh("cat .env || echo masked; cat README; git status --short", "--preset", "network-allowlist")
+        self.assert_ran(result, b"masked\nhello\n")
+        self.assert_ran(self.ask("--preset", "network-allowlist"), b"unreachable\n")
+
+
 class Hostile(Exec):
     def test_a_workspace_of_fifos_sockets_loops_and_odd_names(self):
         os.mkfifo(os.path.join(self.repo, "fifo"))
@@ -370,6 +418,10 @@ class GitAsUser(AsUser, Git):
 
 
 class EndAsUser(AsUser, End):
+    pass
+
+
+class NetworkAsUser(AsUser, Network):
     pass
 
 
