@@ -76,6 +76,21 @@ class BuiltIns(Presets):
         self.world.write(os.path.join(folder, "workspace.yaml"), (MINE % ("workspace", "advisory")).encode())
         self.assert_refused(self.exec("workspace", self.world.repository()), "preset-builtin", 125)
 
+    def test_permissive_is_taken_by_name_alone_allows_a_sandbox_inside_and_says_what_it_is(self):
+        repo = self.world.repository()
+        secret = self.world.write(os.path.join(self.world.home, "secret"), b"secret\n", 0o644)
+        script = "unshare -Ur true 2>/dev/null && echo nested; cat %s 2>/dev/null || echo hidden; mkdir .claude 2>/dev/null || echo held" % secret
+        before = sorted(os.listdir(repo))
+        self.assertEqual(self.exec("workspace", repo, script).out, b"hidden\nheld\n")
+        self.assertEqual(self.decisions("permissive"), [])
+        self.assertEqual(self.exec("permissive", repo, script).out, b"nested\nhidden\nheld\n")
+        last, = self.decisions("permissive")
+        self.assertEqual((last["action"], last["run"], last["uid"], last["enforcement"]), ("selected", "exec", self.world.uid, "advisory"))
+        self.assertEqual(sorted(os.listdir(repo)), before)
+        explained = self.world.run("sandbox", "explain", "--json", "--preset", "permissive", "--worktree", repo).json
+        self.assertIn("advisory-preset", [warning["code"] for warning in explained["warnings"]])
+        self.assertEqual((explained["evidence"]["state"], explained["evidence"]["nestedAllowed"]), ("advisory", True))
+
     def test_a_built_in_is_disabled_and_enabled_by_name(self):
         repo = self.world.repository()
         self.assertEqual(self.presets("disable", "permissive").json["state"], "disabled")
