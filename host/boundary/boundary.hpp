@@ -8,8 +8,8 @@
 // never weakened; protected names
 // (.git .agents .codex .claude .hitchrail) below a writable root are never writable; the policy hash depends
 // on roles and roots, not on the names of run directories. Nothing is mounted, made or started before
-// flat_plan()/run(). Refuses: see docs/operators/boundary.md for every code. Does not do yet: the gate,
-// hard-link and socket scans, masks for names that appear later.
+// flat_plan()/run(). Refuses: see docs/operators/boundary.md for every code. Does not do yet: masks for
+// names that appear later.
 
 #include <cstdint>
 #include <memory>

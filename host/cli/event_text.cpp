@@ -22,6 +22,18 @@ const std::string& first_text(const json::Value& payload) {
   return payload.get("providerType").as_string();
 }
 
+// "block default-deny, port 443 (12 times)"
+std::string egress_text(const json::Value& payload) {
+  std::string text = payload.get("decision").as_string() + " " + payload.get("reason").as_string();
+  if (const auto port = payload.get("port").as_int()) {
+    text += ", port " + std::to_string(*port);
+  }
+  if (const auto count = payload.get("count").as_int()) {
+    text += " (" + std::to_string(*count) + " times)";
+  }
+  return text;
+}
+
 std::string first_line(const std::string& text) {
   const auto end = text.find('\n');
   return end == std::string::npos ? text : text.substr(0, end) + " …";
@@ -31,7 +43,8 @@ std::string first_line(const std::string& text) {
 
 std::string event_summary(const json::Value& event, std::size_t columns) {
   const json::Value& payload = event.get("payload");
-  std::string text = first_line(first_text(payload));
+  std::string text = event.get("kind").as_string() == "egress.decision" ? egress_text(payload)
+                                                                        : first_line(first_text(payload));
   const json::Value* tokens = payload.find("totalTokens");
   if (tokens != nullptr && tokens->is_number()) {
     text += tokens->number_text() + " tokens";
@@ -68,7 +81,7 @@ void advance(Progress& progress, const json::Value& event) {
       }
     }
   }
-  if (kind.rfind("stream.", 0) != 0 && kind != "usage.updated") {
+  if (kind.rfind("stream.", 0) != 0 && kind.rfind("egress.", 0) != 0 && kind != "usage.updated") {
     progress.step = escape_cut(kind, 30);
   }
   if (journal::is_terminal_kind(kind)) {

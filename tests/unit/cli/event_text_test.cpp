@@ -52,6 +52,12 @@ TEST_CASE("a usage event shows the tokens") {
   REQUIRE(cli::event_line(value).find("1500 tokens") != std::string::npos);
 }
 
+TEST_CASE("a decision of the gate shows what was decided, why and how often") {
+  const auto value = event(R"({"sequence":3,"kind":"egress.decision","payload":{"decision":"block",
+    "reason":"default-deny","port":443,"count":12}})");
+  REQUIRE(cli::event_line(value).find("block default-deny, port 443 (12 times)") != std::string::npos);
+}
+
 TEST_CASE("durations are readable") {
   REQUIRE(cli::duration(0) == "0.0 s");
   REQUIRE(cli::duration(59'949) == "59.9 s");

@@ -356,6 +356,30 @@ print("served" if served >= 5 else "hardly served", broken < 60)
 }
 
 TEST_CASE(
+    "PB-48: a launcher that ignores SIGCHLD and blocks every signal has a gate, and its program's exit "
+    "code") {
+  struct sigaction ignore {};
+  struct sigaction before {};
+  ignore.sa_handler = SIG_IGN;
+  sigaction(SIGCHLD, &ignore, &before);
+  sigset_t all;
+  sigset_t old;
+  sigfillset(&all);
+  sigprocmask(SIG_BLOCK, &all, &old);
+  const Upstream upstream;
+  const World world;
+  const RunOutput output =
+      run_gated(world, relay_to("127.0.0.1:" + std::to_string(upstream.port())),
+                "bash -c '" + tcp("127.0.0.1", upstream.port()) + " && echo hello >&3 && cat <&3'; exit 7");
+  sigprocmask(SIG_SETMASK, &old, nullptr);
+  sigaction(SIGCHLD, &before, nullptr);
+  CHECK(output.out == "HELLO\n");
+  CHECK(output.end == RunOutput::End::exited);
+  CHECK(output.value == 7);
+  CHECK(child_named("hitchrail-gate") == 0);
+}
+
+TEST_CASE(
     "gate-listener: a socket that does not listen, listens elsewhere or lies in the host's network is "
     "refused") {
   const auto compiled = gate::compile(relay_to("127.0.0.1:9"));
