@@ -348,9 +348,8 @@ TEST_CASE("a run that root starts is the worktree owner's, also below folders th
   REQUIRE(remove_placeholders(world.attempt()).has_value());
 }
 
-TEST_CASE("a limit on processes is a hard stop for a run that is not root's") {
+TEST_CASE("a limit on processes is a hard stop, for a run of root too") {
   const World world;
-  world.give_to_user();
   auto compiled = compile(world.preset(), world.roots(), World::machine(),
                           {.backend = Backend::native, .max_processes = 20});
   REQUIRE(compiled.has_value());
@@ -404,5 +403,34 @@ TEST_CASE("the native backend is the same on kernels with an older Landlock, or 
     CHECK(output.value().out == "x\n");
     CHECK(world.read(world.path("tree/.git/HEAD")) == "ref: refs/heads/main\n");
     REQUIRE(remove_placeholders(world.attempt()).has_value());
+  }
+}
+
+TEST_CASE("a memory hog ends and everything else goes on; no control group stays") {
+  for (const Backend backend : World::backends()) {
+    const World world;
+    auto compiled = compile(world.preset(), world.roots(), World::machine(),
+                            {.backend = backend, .max_memory = 64u << 20});
+    REQUIRE(compiled.has_value());
+    const std::string by = compiled.value().evidence.get("limits").get("memory").as_string();
+    CHECK(by == (World::machine().control_groups.memory.empty() ? "each-process" : "control-group"));
+    REQUIRE(make_placeholders(compiled.value(), world.attempt()).has_value());
+    const std::vector<std::string> groups = compiled.value().joined_groups;
+    CHECK(groups.empty() == (by == "each-process"));
+    // tail keeps a line that never ends in memory.
+    auto output = run(
+        compiled.value(),
+        world.shell(compiled.value(),
+                    "head -c 400000000 /dev/zero | tail -n 1 | wc -c > src/size; echo left; cat src/size"),
+        {.wall_ms = 60'000}, {}, world.run());
+    INFO((output.has_error() ? output.error().object + ": " + output.error().detail : ""));
+    REQUIRE(output.has_value());
+    CHECK(output.value().out.find("left\n") == 0);
+    CHECK(output.value().out.find("400000000") == std::string::npos);
+    REQUIRE(remove_placeholders(world.attempt()).has_value());
+    for (const std::string& group : groups) {
+      CHECK_FALSE(fs::exists(group));
+    }
+    CHECK_FALSE(fs::exists(world.path("attempt/cgroups")));
   }
 }
