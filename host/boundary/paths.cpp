@@ -197,7 +197,7 @@ Status add_preset_paths(const Preset& preset, Roots& roots, std::vector<std::str
 }
 
 // ---- the rules among paths
-// ------------------------------------------------------------------------------------------------------------------
+// ----
 namespace {
 
 constexpr std::size_t max_roots = 512;  // as many as the evidence lists
@@ -254,9 +254,8 @@ bool overlay_over(const Roots& roots, const std::string& root) {
   if (roots.worktree && roots.worktree->root.path == root) {
     return roots.worktree->overlay;
   }
-  return std::any_of(roots.write.begin(), roots.write.end(), [&](const WritableRoot& each) {
-    return each.root.path == root && each.overlay;
-  });
+  return std::any_of(roots.write.begin(), roots.write.end(),
+                     [&](const WritableRoot& each) { return each.root.path == root && each.overlay; });
 }
 
 // A denied name that does not exist: at the top of a writable root it is held like an absent protected name

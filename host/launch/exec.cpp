@@ -169,7 +169,7 @@ Result<Planned> plan(const Ground& ground, const SandboxRequest& request,
 }
 
 // ---- the environment
-// ------------------------------------------------------------------------------------------------------------------
+// ----
 using Variables = std::map<std::string, std::string>;
 
 Status add_asked(const std::vector<std::string>& asked, const Variables& fixed, Variables& out) {
@@ -212,7 +212,7 @@ Result<Variables> environment_of(const ExecRequest& request, const Planned& plan
 }
 
 // ---- the run
-// ------------------------------------------------------------------------------------------------------------------
+// ----
 Status claim(const Ground& ground, const store::StateHome& home, store::Store& database,
              const Planned& planned, const std::string& id) {
   HR_TRY(opened, pathfs::open_absolute(planned.place.root, O_PATH));

@@ -148,7 +148,7 @@ Status check_owner(const Found& found, const OpenOptions& options) {
       return refused("worktree-foreign-owner", part->path,
                      "it belongs to uid " + std::to_string(part->identity.uid) + ", you are uid " +
                          std::to_string(::geteuid()),
-                     "run as its owner, or trust it by name: --trust-foreign-owner");
+                     "run as its owner, or trust it by name: --trust-owner");
     }
   }
   return {};
