@@ -80,8 +80,10 @@ enum class Backend { automatic, native, landlock };
 // What was proved of a backend on this machine (prove.hpp).
 struct ProvenBackend {
   Backend backend = Backend::native;
-  std::vector<std::string> capabilities;  // sorted
-  std::vector<std::string> failed;        // "filesystem.read: read_outside got through", for the refusal
+  std::vector<std::string> capabilities;   // sorted
+  std::vector<std::string> failed;         // "filesystem.read: read_outside", for the refusal
+  FileIdentity init;                       // hitchrail-init as it was proved: what is executed must be it
+  std::string cache_name, cache_document;  // made now and not remembered yet (remember_proofs), else ""
 };
 
 struct Options {

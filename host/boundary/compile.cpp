@@ -521,6 +521,10 @@ const std::vector<std::string>& capability_names() {
   return names;
 }
 
+bool backend_usable(Backend backend, const Machine& machine) {
+  return usable(backend, machine, Compiled{});  // with the host's network
+}
+
 const char* backend_name(Backend backend) {
   return backend == Backend::native ? "native" : "landlock";
 }

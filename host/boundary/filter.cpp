@@ -188,10 +188,12 @@ Error failure(int error_number, const char* what) {
                std::strerror(error_number), "Check the installed libseccomp."};
 }
 
-// In front of the exported program: numbers above the last known one get ENOSYS. x32 numbers go on and are
-// killed there.
+// In front of the exported program: numbers above the last known one get ENOSYS. x32 numbers and those of
+// another architecture go on and are killed there.
 std::string unknown_calls_refused(const std::string& program) {
   const sock_filter head[] = {
+      BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, arch)),
+      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, seccomp_arch_native(), 0, 4),
       BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)),
       BPF_JUMP(BPF_JMP | BPF_JGE | BPF_K, 0x40000000u, 2, 0),
       BPF_JUMP(BPF_JMP | BPF_JGT | BPF_K, last_known_call, 0, 1),

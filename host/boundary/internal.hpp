@@ -15,6 +15,7 @@ bool contains(const std::string& outer, const std::string& inner);  // equal cou
 bool canonical_text(const std::string& path);                       // absolute, without ., .. and //
 
 const char* backend_name(Backend backend);
+bool backend_usable(Backend backend, const Machine& machine);  // it can be started here
 std::vector<std::string> proven_capabilities(const Compiled& compiled, const Machine& machine);
 // compile(), or with `fixed` one of the boundaries for probes: no run directories, no UNIX and no INET
 // sockets.

@@ -45,6 +45,8 @@ struct Proof {
   std::int64_t took_ms = 0;
   // hitchrail-init as it was proved: what is executed later must be this very file.
   FileIdentity init;
+  // What remember_proof() writes; "" for a proof from the cache, and for one that failed.
+  std::string cache_name, cache_document;
 
   [[nodiscard]] bool proves(const std::string& capability) const;
   [[nodiscard]] std::vector<std::string> proved() const;  // sorted
@@ -53,15 +55,18 @@ struct Proof {
 struct ProofRequest {
   Backend backend = Backend::automatic;
   std::vector<std::string> required;  // of the preset
-  int cache_dirfd = -1;               // -1: nothing is remembered
+  int cache_dirfd = -1;               // where proofs are remembered; only read. -1: nowhere
   bool fresh = false;                 // do not believe the cache
 };
 // Proves one backend now. Errors: probe-missing, init-missing, probe-failed; a backend this machine cannot
 // start gives the machine's finding.
+// Reads the cache, and never writes it.
 Result<Proof> prove(const Machine& machine, Backend backend, int cache_dirfd = -1, bool fresh = false);
 // Proofs for Options::proven: backends in order of preference until one proves all that is required. Never an
 // error because a backend cannot be had: compile() says that with the machine's findings.
 Result<std::vector<ProvenBackend>> proof(const Machine& machine, const ProofRequest& request);
+// Writes what is not remembered yet. Losing it costs time only.
+void remember_proof(int cache_dirfd, const std::string& cache_name, const std::string& cache_document);
 
 json::Value proof_document(const Proof& proof);
 

@@ -68,6 +68,7 @@ struct Commands {
   DoctorOptions doctor;
   SandboxOptions explain, exec;
   PresetOptions presets;
+  SandboxProbeOptions sandbox_probe;
   int (*chosen_presets)(const PresetOptions&) = nullptr;
   int (*chosen_sandbox)(const Commands&) = nullptr;
   int (*chosen_runs)(const RunsOptions&) = nullptr;
@@ -204,6 +205,15 @@ void add_sandbox(CLI::App& app, Commands& commands) {
       "--all");
   exec->callback(
       [&commands] { commands.chosen_sandbox = [](const Commands& all) { return sandbox_exec(all.exec); }; });
+  auto* probe = sandbox->add_subcommand("probe", "Prove on this machine what each backend holds");
+  add_common(probe, commands.sandbox_probe.common);
+  probe->add_option("--backend", commands.sandbox_probe.backend, "Only native or landlock (default: both)");
+  probe->add_flag("--fresh", commands.sandbox_probe.fresh, "Run every probe, whatever is remembered");
+  probe->footer(
+      "Examples:\n  hitchrail sandbox probe\n  hitchrail sandbox probe --backend native --fresh --json");
+  probe->callback([&commands] {
+    commands.chosen_sandbox = [](const Commands& all) { return sandbox_probe_command(all.sandbox_probe); };
+  });
   add_presets(sandbox, commands);
 }
 

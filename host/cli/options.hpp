@@ -68,6 +68,12 @@ struct SandboxOptions {
   std::vector<std::string> command;  // what stood behind --
 };
 
+struct SandboxProbeOptions {
+  Common common;
+  std::string backend;  // empty = every backend
+  bool fresh = false;
+};
+
 struct PresetOptions {
   Common common;
   std::string name;  // id, or a file
@@ -88,6 +94,7 @@ int plugins_check(const PluginsOptions& options);
 int doctor_command(const DoctorOptions& options);
 int sandbox_explain(const SandboxOptions& options);
 int sandbox_exec(const SandboxOptions& options);  // the program's own code; 125 for ours
+int sandbox_probe_command(const SandboxProbeOptions& options);
 int presets_list(const PresetOptions& options);
 int presets_show(const PresetOptions& options);
 int presets_add(const PresetOptions& options);

@@ -136,6 +136,9 @@ Result<BoundaryStage> stage_boundary(const Ground& ground, const Request& reques
   }
   HR_TRY(egress, egress_policy(request.relays, request.provider_options, profile.profile.provider_hosts));
   options.egress = std::move(egress);
+  HR_TRY(proven, prove_backends(ground, stage.preset, backend));
+  options.proven = proven;
+  stage.proven = std::move(proven).value_or(std::vector<boundary::ProvenBackend>{});
   HR_TRY(compiled, compile_boundary(ground, stage.preset, std::move(roots), options, &stage.absent_paths));
   stage.compiled = std::move(compiled);
   return stage;

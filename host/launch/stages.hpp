@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "attempt/spawn.hpp"
-#include "boundary/boundary.hpp"
+#include "boundary/prove.hpp"
 #include "launch/installation.hpp"
 #include "launch/launch.hpp"
 #include "launch/presets.hpp"
@@ -86,7 +86,14 @@ struct BoundaryStage {
   boundary::Compiled compiled;
   std::optional<std::string> login_file;  // host path of the provider's login file, when it is there
   std::vector<std::string> absent_paths;
+  std::vector<boundary::ProvenBackend> proven;  // under a `required` preset: what the backend's proof says
 };
+// Proofs of the backends, from the memo or made now, for Options::proven; nothing is written. Nothing for an
+// advisory preset.
+using Proofs = std::optional<std::vector<boundary::ProvenBackend>>;
+Result<Proofs> prove_backends(const Ground& ground, const boundary::Preset& preset, boundary::Backend backend);
+// The program that init will be is the one that was proved.
+Status check_proved_init(const BoundaryStage& boundary, int init_fd);
 // "" = HITCHRAIL_BOUNDARY_BACKEND; code backend-unknown.
 Result<boundary::Backend> chosen_backend(const std::string& name);
 // The real object directory and its alternates, read-only.

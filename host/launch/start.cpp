@@ -259,6 +259,7 @@ Result<Started> stage_attempt(const Ground& ground, const Request& request, Prep
   const std::int64_t begin_ns = monotonic_nanos();
   HR_TRY(home, store::StateHome::open(store::Access::write));
   HR_TRY(programs, open_programs(ground.installation, prepared.boundary.compiled));
+  HR_CHECK(check_proved_init(prepared.boundary, programs.init.get()));
   HR_TRY(database, store::Store::open(home));
   const attempt::NewAttempt fresh = new_attempt(request, prepared);
   HR_TRY(builder, attempt::Builder::begin(home.fd(), fresh));

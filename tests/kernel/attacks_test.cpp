@@ -1,136 +1,64 @@
-// Every attack of attacks/ is run five ways: without a boundary (it must get through, else the test shows
-// nothing), in both backends, and below each layer alone. What is printed at the end is the table of
-// docs/operators/boundary.md.
-#include <fcntl.h>
-#include <netinet/in.h>
-#include <signal.h>
-#include <sys/shm.h>
-#include <sys/socket.h>
-#include <sys/un.h>
-#include <sys/wait.h>
+// Every probe of the product's table (host/probe/table.cpp): without a boundary (it must get through, else
+// the test shows nothing), in both backends, and below each layer alone.
 #include <unistd.h>
 
+#include <algorithm>
 #include <catch2/catch.hpp>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <set>
 #include <string_view>
 
-#include "core/ids.hpp"
+#include "boundary/probe_world.hpp"
 #include "init/plan.hpp"
-#include "kernel/table.hpp"
 #include "kernel/world.hpp"
+#include "probe/table.hpp"
 
 namespace hitchrail::test {
 namespace {
 
+using boundary::Answers;
 using boundary::Backend;
-using Environment = std::vector<std::pair<std::string, std::string>>;
+using boundary::ProbeWorld;
+using probe::Control;
+using probe::Kind;
+using probe::Row;
+using probe::Setting;
 
-// A copy elsewhere when the build folder cannot be entered by the user of this test (as_user.sh).
-std::string attack_folder() {
-  const char* copy = std::getenv("HITCHRAIL_TEST_ATTACKS");
-  return copy != nullptr ? copy : HITCHRAIL_BINARY_DIR "/bin/attacks";
-}
-const std::string programs = attack_folder();
-
-// What there is outside to attack.
-class Targets {
- public:
-  explicit Targets(const World& world) {
-    outsider_ = fork();
-    if (outsider_ == 0) {
-      pause();
-      _exit(0);
+std::vector<const Row*> all_rows() {
+  std::vector<const Row*> rows;
+  for (unsigned i = 0; i < probe::group_count; ++i) {
+    for (unsigned j = 0; j < probe::groups[i].count; ++j) {
+      rows.push_back(&probe::groups[i].rows[j]);
     }
-    abstract_name_ = random_id("hitchrail-test-", 12);
-    sockaddr_un abstract{};
-    abstract.sun_family = AF_UNIX;
-    std::memcpy(abstract.sun_path + 1, abstract_name_.data(), abstract_name_.size());
-    listen_at(AF_UNIX, &abstract, offsetof(sockaddr_un, sun_path) + 1 + abstract_name_.size());
-    sockaddr_un named{};
-    named.sun_family = AF_UNIX;
-    std::strncpy(named.sun_path, (world.outside() + "/socket").c_str(), sizeof named.sun_path - 1);
-    listen_at(AF_UNIX, &named, sizeof named);
-    sockaddr_in loopback{};
-    loopback.sin_family = AF_INET;
-    loopback.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    const int tcp = listen_at(AF_INET, &loopback, sizeof loopback);
-    socklen_t size = sizeof loopback;
-    REQUIRE(getsockname(tcp, reinterpret_cast<sockaddr*>(&loopback), &size) == 0);
-    port_ = ntohs(loopback.sin_port);
-    key_ = static_cast<key_t>(0x48520000 + (getpid() & 0xffff));
-    segment_ = shmget(key_, 4096, IPC_CREAT | 0600);
-    REQUIRE(segment_ >= 0);
-    // Not close-on-exec: what a careless launcher leaves open.
-    REQUIRE(dup2(open((world.outside() + "/secret").c_str(), O_RDWR), 60) == 60);
   }
-  ~Targets() {
-    kill(outsider_, SIGKILL);
-    waitpid(outsider_, nullptr, 0);
-    shmctl(segment_, IPC_RMID, nullptr);
-    for (const int fd : listeners_) {
-      close(fd);
-    }
-    close(60);
-  }
-  Targets(const Targets&) = delete;
-  Targets& operator=(const Targets&) = delete;
-
-  [[nodiscard]] Environment environment(const World& world) const {
-    return {{"HR_WORKTREE", world.worktree()},       {"HR_OUTSIDE", world.outside()},
-            {"HR_READABLE", world.path("readable")}, {"HR_OUTSIDER", std::to_string(outsider_)},
-            {"HR_ABSTRACT", abstract_name_},         {"HR_PORT", std::to_string(port_)},
-            {"HR_SHM", std::to_string(key_)}};
-  }
-
- private:
-  int listen_at(int family, const void* address, std::size_t size) {
-    const int fd = socket(family, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    REQUIRE(fd >= 0);
-    REQUIRE(bind(fd, static_cast<const sockaddr*>(address), static_cast<socklen_t>(size)) == 0);
-    REQUIRE(listen(fd, 16) == 0);
-    listeners_.push_back(fd);
-    return fd;
-  }
-
-  pid_t outsider_ = -1;
-  std::string abstract_name_;
-  int port_ = 0;
-  key_t key_ = 0;
-  int segment_ = -1;
-  std::vector<int> listeners_;
-};
-
-std::string first_line(const std::string& text) {
-  return text.substr(0, text.find('\n'));
+  return rows;
 }
 
-// The positive control: the program as a plain child.
-std::string run_plain(const std::string& program, const Environment& environment) {
-  int out[2];
-  REQUIRE(pipe(out) == 0);
-  const pid_t child = fork();
-  if (child == 0) {
-    dup2(out[1], 1);
-    close(out[0]);
-    for (const auto& [name, value] : environment) {
-      setenv(name.c_str(), value.c_str(), 1);
-    }
-    execl(program.c_str(), program.c_str(), nullptr);
-    _exit(127);
-  }
-  close(out[1]);
+std::string run_probe_list() {
+  const std::string command = boundary::probe_path().value() + " list";
+  std::FILE* pipe = popen(command.c_str(), "r");
+  REQUIRE(pipe != nullptr);
   std::string text;
-  char buffer[256];
-  ssize_t got = 0;
-  while ((got = read(out[0], buffer, sizeof buffer)) > 0) {
-    text.append(buffer, static_cast<std::size_t>(got));
+  char buffer[4096];
+  std::size_t got = 0;
+  while ((got = std::fread(buffer, 1, sizeof buffer, pipe)) > 0) {
+    text.append(buffer, got);
   }
-  close(out[0]);
-  int status = 0;
-  waitpid(child, &status, 0);
-  return WIFSIGNALED(status) ? std::string("killed ") + sigabbrev_np(WTERMSIG(status)) : first_line(text);
+  CHECK(pclose(pipe) == 0);
+  return text;
+}
+
+template <class Predicate>
+std::vector<std::string> ids(Predicate wanted) {
+  std::vector<std::string> list;
+  for (const Row* row : all_rows()) {
+    if (wanted(*row)) {
+      list.emplace_back(row->id);
+    }
+  }
+  return list;
 }
 
 enum class Layers { all, capabilities, namespaces, landlock, seccomp };
@@ -148,96 +76,199 @@ void keep_layers(std::string& bytes, Layers layers) {
   std::memcpy(bytes.data(), &header, sizeof header);
 }
 
-std::string run_inside(const Attack& attack, Backend backend, Layers layers) {
-  World world;
-  std::filesystem::create_directory(world.path("readable"));
-  world.write(world.path("readable/file"), "text\n");
-  const Targets targets(world);
-  boundary::Roots roots = world.roots(programs);
-  roots.read.push_back(boundary::resolve_root(world.path("readable")).value());
-  boundary::Preset preset = world.preset();
-  preset.network = attack.without_network ? boundary::Network::none : boundary::Network::host;
-  auto compiled = boundary::compile(preset, roots, World::machine(), {.backend = backend});
-  REQUIRE(compiled.has_value());
-  const Status admitted = boundary::admit(compiled.value());
-  INFO((admitted.has_error() ? admitted.error().code + ": " + admitted.error().detail : ""));
-  REQUIRE(admitted.has_value());
-  REQUIRE(boundary::make_placeholders(compiled.value(), world.attempt()).has_value());
-  boundary::Command command;
-  command.executable = boundary::resolve_executable(programs + "/" + attack.name).value();
-  command.argv = {attack.name};
-  command.env = targets.environment(world);
-  command.end_with_leader = true;
-  auto plan = boundary::flat_plan(compiled.value(), world.run(), command);
-  REQUIRE(plan.has_value());
-  keep_layers(plan.value(), layers);
-  auto output = boundary::run_plan(plan.value(), {});
-  INFO((output.has_error() ? output.error().object + ": " + output.error().detail : ""));
-  REQUIRE(output.has_value());
-  REQUIRE(boundary::remove_placeholders(world.attempt()).has_value());
-  if (output.value().end == boundary::RunOutput::End::signaled) {
-    return std::string("killed ") + sigabbrev_np(output.value().value);
+std::string answer(const Answers& answers, const std::string& id) {
+  const auto found = answers.find(id);
+  return found != answers.end() ? found->second : "none";
+}
+
+ProbeWorld::Setup setup(Backend backend, Setting setting) {
+  return {backend, setting == Setting::host_network, setting == Setting::no_network};
+}
+
+// All probes at once, as the product does it: what is refused does not disturb the next one.
+Answers together(Backend backend) {
+  Answers all;
+  auto world = ProbeWorld::make();
+  INFO((world.has_error() ? world.error().detail : ""));
+  REQUIRE(world.has_value());
+  for (const Setting setting : {Setting::host_network, Setting::no_network}) {
+    const auto list = ids([&](const Row& row) { return row.setting == setting; });
+    auto answers = world.value()->run(World::machine(), setup(backend, setting), list);
+    INFO((answers.has_error()
+              ? answers.error().code + " " + answers.error().object + ": " + answers.error().detail
+              : ""));
+    REQUIRE(answers.has_value());
+    all.insert(answers.value().begin(), answers.value().end());
   }
-  return first_line(output.value().out);
+  return all;
 }
 
-std::string run_control(const Attack& attack) {
-  World world;
-  std::filesystem::create_directory(world.path("readable"));
-  world.write(world.path("readable/file"), "text\n");
-  const Targets targets(world);
-  return run_plain(programs + "/" + attack.name, targets.environment(world));
+// One probe in a world of its own.
+std::string alone(const Row& row, Backend backend, Layers layers) {
+  auto world = ProbeWorld::make();
+  REQUIRE(world.has_value());
+  auto answers = world.value()->run(World::machine(), setup(backend, row.setting), {row.id},
+                                    [&](std::string& plan) { keep_layers(plan, layers); });
+  if (answers.has_error() && answers.error().code == "init-lost") {
+    return "through";  // the probe killed init
+  }
+  INFO((answers.has_error()
+            ? answers.error().code + " " + answers.error().object + ": " + answers.error().detail
+            : ""));
+  REQUIRE(answers.has_value());
+  return answer(answers.value(), row.id);
 }
 
-std::string layers_alone(const Attack& attack) {
-  std::string letters;
-  const auto stops = [&](Backend backend, Layers layers) {
-    return run_inside(attack, backend, layers) != "through";
-  };
-  letters += stops(Backend::landlock, Layers::capabilities) ? "C" : "";
-  letters += stops(Backend::native, Layers::namespaces) ? "N" : "";
-  letters += stops(Backend::landlock, Layers::landlock) ? "L" : "";
-  letters += stops(Backend::landlock, Layers::seccomp) ? "S" : "";
-  return letters;
+struct Alone {
+  char letter;
+  Backend backend;
+  Layers layers;
+};
+constexpr Alone single_layers[] = {{'C', Backend::landlock, Layers::capabilities},
+                                   {'N', Backend::native, Layers::namespaces},
+                                   {'L', Backend::landlock, Layers::landlock},
+                                   {'S', Backend::landlock, Layers::seccomp}};
+
+bool suffices(const Row& row, char letter, bool root) {
+  return std::strchr(probe::expected(row, root).alone, letter) != nullptr;
+}
+
+// "refused ENOENT" for "ENOENT".
+std::string whole(const char* expected) {
+  const std::string_view text = expected;
+  return text == "through" || text.rfind("killed ", 0) == 0 ? std::string(text)
+                                                            : "refused " + std::string(text);
+}
+
+// Absent from many kernels: where it is, nothing can be shown, and the row is only about the answer inside.
+bool may_be_absent(const Row& row) {
+  const std::string_view id = row.id;
+  return id == "port_access" || id == "x32_number" || id == "crypto_socket" || id == "local_socket_family";
+}
+
+bool whole_landlock() {
+  return World::machine().landlock_abi >= 6;
+}
+
+const Answers& controls() {
+  static const Answers answers = [] {
+    auto found = boundary::run_controls(ids([](const Row&) { return true; }));
+    INFO((found.has_error() ? found.error().detail : ""));
+    REQUIRE(found.has_value());
+    return std::move(found).value();
+  }();
+  return answers;
 }
 
 }  // namespace
 
-TEST_CASE("every attack works without a boundary, and each backend gives it its exact answer") {
-  // The whole table is of ABI 6 and newer. Before, Landlock has no scopes, and only what native holds without
-  // them is judged.
-  const bool whole = World::machine().landlock_abi >= 6;
-  if (!whole) {
-    WARN("this kernel's Landlock is older than ABI 6: only the native column is judged");
-  }
-  const bool root = geteuid() == 0;
-  for (unsigned i = 0; i < attack_count; ++i) {
-    const Attack& attack = attacks[i];
-    const Expected& expected = root ? attack.root : attack.user;
-    INFO(attack.name);
-    const std::string control = run_control(attack);
-    if (root || attack.control == Control::works) {
-      CHECK(control == "through");
-    } else if (attack.control == Control::needs_root) {
-      CHECK(control != "through");  // else the row would claim too little
+TEST_CASE(
+    "the table is of every probe the program has, once, with at least 120 attacks on native and 40 on "
+    "landlock") {
+  std::set<std::string> known;
+  unsigned native = 0;
+  unsigned landlock = 0;
+  for (const Row* row : all_rows()) {
+    INFO(row->id);
+    CHECK(known.insert(row->id).second);
+    CHECK(std::strlen(row->sentence) > 10);
+    const auto& names = boundary::capability_names();
+    CHECK(std::find(names.begin(), names.end(), row->capability) != names.end());
+    CHECK(probe::find(row->id) == row);
+    if (row->kind == Kind::attack) {
+      native += std::string_view(row->root.native) != "through" ? 1 : 0;
+      landlock += std::string_view(row->root.landlock) != "through" ? 1 : 0;
     }
-    const std::string native = run_inside(attack, Backend::native, Layers::all);
-    if (!whole) {
-      const std::string_view name = attack.name;
-      CHECK((native == expected.native || name == "signal_parent" || name == "abstract_socket"));
+  }
+  CHECK(native >= 120);
+  CHECK(landlock >= 40);
+  std::set<std::string> built;
+  const std::string list = run_probe_list();
+  for (std::size_t at = 0; at < list.size(); at = list.find('\n', at) + 1) {
+    built.insert(list.substr(at, list.find('\n', at) - at));
+  }
+  CHECK(built == known);
+}
+
+TEST_CASE("every attack works without a boundary, and so does everything that must work") {
+  const bool root = geteuid() == 0;
+  for (const Row* row : all_rows()) {
+    INFO(row->id);
+    const std::string control = answer(controls(), row->id);
+    if (may_be_absent(*row)) {
+      CHECK(control.rfind("broken", 0) != 0);
+    } else if (root || row->control == Control::works) {
+      CHECK(control == "through");
+    } else if (row->control == Control::needs_root) {
+      CHECK(control.rfind("refused ", 0) == 0);  // else the row would claim too little
+    }
+  }
+}
+
+TEST_CASE("each backend gives every attack its exact answer, and lets work what must") {
+  const bool root = geteuid() == 0;
+  for (const Backend backend : World::backends()) {
+    if (backend == Backend::landlock && !whole_landlock()) {
+      WARN("this kernel's Landlock is older than ABI 6: the landlock column is not judged");
       continue;
     }
-    const std::string landlock = run_inside(attack, Backend::landlock, Layers::all);
-    const std::string alone = layers_alone(attack);
-    std::printf("%-28s %-22s %-22s %-22s %s\n", attack.name, control.c_str(), native.c_str(),
-                landlock.c_str(), alone.c_str());
-    std::fflush(stdout);
-    CHECK(native == expected.native);
-    CHECK(landlock == expected.landlock);
-    if (control == "through" || attack.control != Control::kernel_setting) {
-      CHECK(alone == expected.alone);
+    const Answers answers = together(backend);
+    for (const Row* row : all_rows()) {
+      const probe::Expected& expected = probe::expected(*row, root);
+      const bool native = backend == Backend::native;
+      INFO(row->id << (native ? " native" : " landlock"));
+      const std::string found = answer(answers, row->id);
+      if (native && World::machine().landlock_abi < row->scope_abi) {
+        // Without scopes: init shrugs off the signal, the host's abstract names are open.
+        CHECK((found == "refused no effect" || found == "through"));
+        CHECK((std::string_view(row->id) != "signal_parent" || found == "refused no effect"));
+        continue;
+      }
+      CHECK(found == whole(native ? expected.native : expected.landlock));
     }
   }
+}
+
+TEST_CASE("each layer alone stops exactly what the table says") {
+  if (!whole_landlock()) {
+    WARN("this kernel's Landlock is older than ABI 6: single layers are not judged");
+    return;
+  }
+  const bool root = geteuid() == 0;
+  for (const Alone& layer : single_layers) {
+    for (const Setting setting : {Setting::host_network, Setting::no_network}) {
+      // What the layer stops does not disturb the next one and is asked together; what gets through, alone.
+      const auto judged = [&](const Row& row) {
+        return row.kind == Kind::attack && row.setting == setting && answer(controls(), row.id) == "through";
+      };
+      const auto held = ids([&](const Row& row) { return judged(row) && suffices(row, layer.letter, root); });
+      auto world = ProbeWorld::make();
+      REQUIRE(world.has_value());
+      auto answers = world.value()->run(World::machine(), setup(layer.backend, setting), held,
+                                        [&](std::string& plan) { keep_layers(plan, layer.layers); });
+      REQUIRE(answers.has_value());
+      for (const std::string& id : held) {
+        INFO(id << " below " << layer.letter);
+        CHECK(answer(answers.value(), id) != "through");
+        CHECK(answer(answers.value(), id) != "none");
+        CHECK(answer(answers.value(), id).rfind("broken", 0) != 0);
+      }
+      for (const Row* row : all_rows()) {
+        if (judged(*row) && !suffices(*row, layer.letter, root)) {
+          INFO(row->id << " below " << layer.letter);
+          CHECK(alone(*row, layer.backend, layer.layers) == "through");
+        }
+      }
+    }
+  }
+}
+
+TEST_CASE("a probe that is unknown, or that does not answer, is no success") {
+  auto found = boundary::run_controls({"no_such_probe", "read_outside"});
+  REQUIRE(found.has_value());
+  CHECK(answer(found.value(), "no_such_probe") == "broken unknown");
+  CHECK(answer(found.value(), "read_outside") == "through");
+  CHECK(boundary::parse_answers("a through\nb refused EP").size() == 1);  // a line that was cut
 }
 
 }  // namespace hitchrail::test

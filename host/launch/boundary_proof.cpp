@@ -1,0 +1,58 @@
+// The proof that a `required` preset relies on, and that the program it speaks of is the one that is
+// executed.
+
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <cerrno>
+
+#include "launch/stages.hpp"
+
+namespace hitchrail::launch {
+
+Result<Proofs> prove_backends(const Ground& ground, const boundary::Preset& preset,
+                              boundary::Backend backend) {
+  if (preset.enforcement != boundary::Enforcement::required) {
+    return Proofs{};
+  }
+  boundary::ProofRequest request;
+  request.backend = backend;
+  request.required = preset.required_capabilities;
+  Fd memo;
+  if (ground.home) {
+    auto directory = ground.home->directory("memo", store::Access::read);
+    memo = directory.has_value() ? std::move(directory).value() : Fd();
+  }
+  request.cache_dirfd = memo.get();
+  HR_TRY(proofs, boundary::proof(ground.machine(), request));
+  return Proofs{std::move(proofs)};
+}
+
+Status check_proved_init(const BoundaryStage& boundary, int init_fd) {
+  const auto proof = std::find_if(
+      boundary.proven.begin(), boundary.proven.end(),
+      [&](const boundary::ProvenBackend& each) { return each.backend == boundary.compiled.backend; });
+  if (proof == boundary.proven.end()) {
+    return {};  // an advisory preset
+  }
+  struct stat info {};
+  if (::fstat(init_fd, &info) != 0) {
+    return errno_error("stat", "hitchrail-init", errno);
+  }
+  const auto nanos = [](const timespec& time) {
+    return std::int64_t{time.tv_sec} * 1'000'000'000 + time.tv_nsec;
+  };
+  const boundary::FileIdentity now{info.st_dev, info.st_ino, static_cast<std::uint64_t>(info.st_size),
+                                   nanos(info.st_mtim), nanos(info.st_ctim)};
+  if (!(now == proof->init)) {
+    return Error{ErrorClass::refused,
+                 "proof-outdated",
+                 "start boundary",
+                 "hitchrail-init",
+                 "The program that builds the boundary is another one than was proved.",
+                 "Start again: the new one is proved first."};
+  }
+  return {};
+}
+
+}  // namespace hitchrail::launch

@@ -1,0 +1,8 @@
+// A file at the top of the worktree is replaced, as editors do it.
+#include "probe/attack.hpp"
+
+HR_PROBE(work_replace) {
+  const int fd = open(place("HR_WORKTREE", "/src/replacement"), O_WRONLY | O_CREAT, 0644);
+  HR_NEED(fd >= 0, "create");
+  return result(rename(place("HR_WORKTREE", "/src/replacement"), place("HR_WORKTREE", "/top.txt")));
+}
