@@ -159,6 +159,8 @@ Result<Planned> plan(const Ground& ground, const SandboxRequest& request,
   }
   boundary::Options options;
   options.backend = backend;
+  HR_TRY(proven, prove_backends(ground, preset, backend));
+  options.proven = std::move(proven);
   HR_CHECK(check_egress(preset, request));
   HR_TRY(egress, egress_policy(request.relays, {}, request.hosts));
   options.egress = std::move(egress);
