@@ -486,9 +486,12 @@ void add_warnings(const Roots& roots, const Machine& machine, Compiled& out) {
         {"backend-landlock", "Not held by this backend: " + joined(missing) +
                                  ". No new name can be made at the top level of the worktree."});
   } else if (machine.landlock_abi < 6) {
-    out.warnings.push_back(
-        {"landlock-second-layer", "Landlock here is ABI " + std::to_string(machine.landlock_abi) +
-                                      ": signals to init are stopped by the pid namespace only."});
+    out.warnings.push_back({"landlock-second-layer",
+                            "Landlock here is ABI " + std::to_string(machine.landlock_abi) +
+                                ": signals to init are stopped by the pid namespace only" +
+                                (out.network == Network::host
+                                     ? ", and abstract sockets of the host's network can be connected to."
+                                     : ".")});
   }
   if (out.network == Network::host) {
     out.warnings.push_back({"network-host", "The preset gives the run the host's network."});

@@ -44,6 +44,15 @@ Status make_overlay_directories(Compiled& compiled, int attempt_dirfd);
 Status remove_overlay_directories(int attempt_dirfd);  // and the marks; code overlay-left
 std::string hex_decode(const std::string& hex);
 
+// What of the machine explains why a step of the trial boundary was refused; numbers are -1 where unknown.
+struct Surroundings {
+  bool proc = true;
+  long max_user_namespaces = -1;
+  long unprivileged_clone = -1;  // Debian
+  long apparmor_restricts = -1;  // Ubuntu
+};
+std::optional<Finding> explain_surroundings(const Error& error, const Surroundings& around, bool root);
+
 // ---- Landlock rights, by their bit
 // ------------------------------------------------------------------------------------
 namespace rights {

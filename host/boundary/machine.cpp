@@ -189,9 +189,28 @@ void add_finding(Machine& machine, std::string code, std::string detail, std::st
   machine.missing.push_back({std::move(code), std::move(detail), std::move(remedy)});
 }
 
+// A kernel setting that is a number; -1 when there is none.
+long setting(const char* path) {
+  const Fd file(open(path, O_RDONLY | O_CLOEXEC));
+  char text[32] = {};
+  if (!file || read(file.get(), text, sizeof text - 1) <= 0) {
+    return -1;
+  }
+  return std::strtol(text, nullptr, 10);
+}
+
+Surroundings look_around() {
+  Surroundings around;
+  around.proc = access("/proc/self/ns", F_OK) == 0;
+  around.max_user_namespaces = setting("/proc/sys/user/max_user_namespaces");
+  around.unprivileged_clone = setting("/proc/sys/kernel/unprivileged_userns_clone");
+  around.apparmor_restricts = setting("/proc/sys/kernel/apparmor_restrict_unprivileged_userns");
+  return around;
+}
+
 void explain(const Error& error, Machine& machine) {
-  if (error.code == "init-missing") {
-    add_finding(machine, "init-missing", error.detail, error.remedy);
+  if (auto known = explain_surroundings(error, look_around(), machine.uid == 0)) {
+    machine.missing.push_back(std::move(*known));
     return;
   }
   for (const StepFinding& known : step_findings) {
@@ -266,6 +285,42 @@ void look_at_native(Machine& machine) {
 }
 
 }  // namespace
+
+std::optional<Finding> explain_surroundings(const Error& error, const Surroundings& around, bool root) {
+  if (error.code == "init-missing") {
+    return Finding{"init-missing", error.detail, error.remedy};
+  }
+  if (!around.proc) {
+    return Finding{"proc-missing", "There is no /proc here: " + error.detail + ".",
+                   "Mount it: mount -t proc proc /proc"};
+  }
+  const std::string& step = error.object;
+  const bool missing_call = error.detail.rfind(std::strerror(ENOSYS), 0) == 0;
+  if (missing_call) {
+    return Finding{"kernel-old",
+                   "The kernel lacks a call that the native boundary needs (step " + step + ").",
+                   "Use Linux 5.12 or newer, or a container runtime whose filter knows its calls."};
+  }
+  const bool namespaces = step == "user-namespace" || step == "uid-map" || step == "gid-map";
+  if (namespaces && around.max_user_namespaces == 0) {
+    return Finding{"userns-limit", "User namespaces are switched off: user.max_user_namespaces is 0.",
+                   "sysctl -w user.max_user_namespaces=15000"};
+  }
+  if (namespaces && !root && around.unprivileged_clone == 0) {
+    return Finding{"userns-unprivileged",
+                   "User namespaces are for root only: kernel.unprivileged_userns_clone is 0.",
+                   "sysctl -w kernel.unprivileged_userns_clone=1"};
+  }
+  // AppArmor lets the namespace be made and takes its rights away: the first step that needs one fails.
+  if (!root && around.apparmor_restricts == 1 && step != "landlock" && step != "seccomp") {
+    return Finding{"apparmor-userns",
+                   "AppArmor gives user namespaces of ordinary users no rights (step " + step + ": " +
+                       error.detail + ").",
+                   "Load an AppArmor profile for hitchrail-init with `userns,`, or sysctl -w "
+                   "kernel.apparmor_restrict_unprivileged_userns=0"};
+  }
+  return std::nullopt;
+}
 
 Machine probe_machine() {
   Machine machine;

@@ -256,6 +256,9 @@ Result<Compiled> ProbeWorld::compile_boundary(const Machine& machine, const Setu
     HR_TRY(objects, resolve_root(variable("HR_WORKTREE") + "/.git/objects"));
     roots.git_objects = std::move(objects);
   }
+  if (setup.as_launched) {
+    look_at_mounts(machine, variable("HR_ATTEMPT"), roots);
+  }
   HR_TRY(compiled, compile(preset, roots, machine, {.backend = setup.backend}));
   HR_CHECK(admit(compiled));
   return compiled;

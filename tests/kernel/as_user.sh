@@ -11,8 +11,9 @@ for program in hitchrail-init hitchrail-probe hitchrail-shim; do
   fi
 done
 cp -r "$(dirname "$0")/../../profiles" "$copy/profiles"
+cp -r "$(dirname "$0")/../../docs" "$copy/docs"
 chmod -R a+rX "$copy"
-export HITCHRAIL_LIBEXEC="$copy" HITCHRAIL_PROFILES="$copy/profiles" TMPDIR=/tmp
+export HITCHRAIL_TEST_DOCS="$copy/docs" HITCHRAIL_LIBEXEC="$copy" HITCHRAIL_PROFILES="$copy/profiles" TMPDIR=/tmp
 user=""
 if [ "$(id -u)" = 0 ]; then
   user="setpriv --reuid 65534 --regid 65534 --clear-groups"

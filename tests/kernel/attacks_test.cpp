@@ -7,7 +7,9 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <fstream>
 #include <set>
+#include <sstream>
 #include <string_view>
 
 #include "boundary/probe_world.hpp"
@@ -82,7 +84,7 @@ std::string answer(const Answers& answers, const std::string& id) {
 }
 
 ProbeWorld::Setup setup(Backend backend, Setting setting) {
-  return {backend, setting == Setting::host_network, setting == Setting::no_network};
+  return {backend, setting == Setting::host_network, setting == Setting::no_network, false};
 }
 
 // All probes at once, as the product does it: what is refused does not disturb the next one.
@@ -261,6 +263,39 @@ TEST_CASE("each layer alone stops exactly what the table says") {
       }
     }
   }
+}
+
+// The table of docs/operators/boundary.md.
+std::string guide() {
+  std::string text = "| probe | tries | native | landlock | alone |\n|---|---|---|---|---|\n";
+  const auto cell = [](const char* answer) {
+    const std::string_view word = answer;
+    return word == "through" ? std::string("**through**") : std::string(word);
+  };
+  for (unsigned i = 0; i < probe::group_count; ++i) {
+    const probe::Group& group = probe::groups[i];
+    text += std::string("| **") + group.title + "** (`" + group.rows[0].capability + "`) | | | | |\n";
+    for (unsigned j = 0; j < group.count; ++j) {
+      const Row& row = group.rows[j];
+      text += std::string("| `") + row.id + "` | " + row.sentence + " | " + cell(row.root.native) + " | " +
+              cell(row.root.landlock) + " | " + row.root.alone + " |\n";
+    }
+  }
+  return text;
+}
+
+TEST_CASE("the operator guide has this very table") {
+  const char* copy = std::getenv("HITCHRAIL_TEST_DOCS");
+  const std::string docs = copy != nullptr ? copy : HITCHRAIL_SOURCE_DIR "/docs";
+  std::ifstream file(docs + "/operators/boundary.md");
+  std::ostringstream text;
+  text << file.rdbuf();
+  REQUIRE(file.good());
+  const bool same = text.str().find(guide()) != std::string::npos;
+  if (!same) {
+    std::ofstream(HITCHRAIL_BINARY_DIR "/attack-table.md") << guide();  // what it should be
+  }
+  CHECK(same);
 }
 
 TEST_CASE("a probe that is unknown, or that does not answer, is no success") {

@@ -2,7 +2,9 @@
 #include "probe/attack.hpp"
 
 HR_PROBE(work_replace) {
-  const int fd = open(place("HR_WORKTREE", "/src/replacement"), O_WRONLY | O_CREAT, 0644);
-  HR_NEED(fd >= 0, "create");
-  return result(rename(place("HR_WORKTREE", "/src/replacement"), place("HR_WORKTREE", "/top.txt")));
+  const int fd = open(place("HR_WORKTREE", "/replacement"), O_WRONLY | O_CREAT, 0644);
+  if (fd < 0) {
+    return refused(errno);
+  }
+  return result(rename(place("HR_WORKTREE", "/replacement"), place("HR_WORKTREE", "/top.txt")));
 }

@@ -12,7 +12,7 @@
 #include <cerrno>
 #include <functional>
 
-#include "boundary/boundary.hpp"
+#include "boundary/internal.hpp"
 #include "kernel/world.hpp"
 
 using namespace hitchrail;
@@ -108,7 +108,9 @@ TEST_CASE("each refusal of the machine has its own code and remedy") {
   CHECK(with([](scmp_filter_ctx f) { refuse_call(f, SCMP_SYS(move_mount)); }) ==
         plus_landlock("mount-denied ", "none"));
   CHECK(with([](scmp_filter_ctx f) { refuse_call(f, SCMP_SYS(open_tree), ENOSYS); }) ==
-        plus_landlock("mount-denied ", "none"));
+        plus_landlock("kernel-old ", "none"));
+  CHECK(with([](scmp_filter_ctx f) { refuse_call(f, SCMP_SYS(mount_setattr), ENOSYS); }) ==
+        plus_landlock("kernel-old ", "none"));
   CHECK(with([](scmp_filter_ctx f) { refuse_call(f, SCMP_SYS(fsopen)); }) ==
         plus_landlock("mount-denied ", "none"));
   CHECK(with([](scmp_filter_ctx f) { refuse_call(f, SCMP_SYS(pivot_root)); }) ==
@@ -127,6 +129,63 @@ TEST_CASE("a launch that needs what the machine refuses is blocked with that cod
   CHECK(with([](scmp_filter_ctx f) { refuse_call(f, SCMP_SYS(mount)); }) == "propagation-denied");
   CHECK(with([](scmp_filter_ctx f) { refuse_call(f, SCMP_SYS(mount_setattr)); }) == "remount-denied");
   CHECK(with([](scmp_filter_ctx f) { refuse_call(f, SCMP_SYS(pivot_root)); }) == "pivot-denied");
+}
+
+TEST_CASE(
+    "PB-14: remount, loopback, propagation and user namespaces refused: four codes, no launch, no way "
+    "around") {
+  const auto refusal = [] {
+    Preset preset;
+    preset.id = "test";
+    preset.required_capabilities = {"filesystem.metadata", "network.none"};
+    preset.network = Network::none;
+    preset.digest = "x";
+    const Compiled compiled = compile(preset, {}, probe_machine()).value();
+    std::string text = admit(compiled).has_error() ? "" : "admitted ";
+    for (const Blocker& blocker : compiled.blockers) {
+      text += blocker.error.code + (blocker.error.remedy.empty() ? "!" : "") + " ";
+      for (const char* way_out : {"permissive", "sandbox off", "without a sandbox", "disable the"}) {
+        text += blocker.error.remedy.find(way_out) != std::string::npos ? "OFFERED " : "";
+      }
+    }
+    return text;
+  };
+  const auto with = [&](const std::function<void(scmp_filter_ctx)>& refuse) {
+    const std::string text = on_machine_without(refuse, refusal);
+    INFO(text);
+    CHECK(text.find("admitted") == std::string::npos);
+    CHECK(text.find("OFFERED") == std::string::npos);
+    CHECK(text.find('!') == std::string::npos);
+    return text.substr(0, text.find(' '));
+  };
+  CHECK(with([](scmp_filter_ctx f) { refuse_call(f, SCMP_SYS(mount_setattr)); }) == "remount-denied");
+  CHECK(with([](scmp_filter_ctx f) {
+          seccomp_rule_add(f, SCMP_ACT_ERRNO(EPERM), SCMP_SYS(ioctl), 1, SCMP_A1(SCMP_CMP_EQ, SIOCSIFFLAGS));
+        }) == "loopback-denied");
+  CHECK(with([](scmp_filter_ctx f) { refuse_call(f, SCMP_SYS(mount)); }) == "propagation-denied");
+  CHECK(with([](scmp_filter_ctx f) {
+          seccomp_rule_add(f, SCMP_ACT_ERRNO(EPERM), SCMP_SYS(unshare), 1,
+                           SCMP_A0(SCMP_CMP_MASKED_EQ, CLONE_NEWUSER, CLONE_NEWUSER));
+        }) == "userns-denied");
+}
+
+TEST_CASE("what switched user namespaces off is named, with the setting that mends it") {
+  const Error namespaces{ErrorClass::environment, "boundary-failed", "",
+                         "user-namespace",        "No space left",   ""};
+  const Error mapping{
+      ErrorClass::environment, "boundary-failed", "", "uid-map", "Operation not permitted", ""};
+  const auto code = [](const Error& error, const Surroundings& around, bool root = false) {
+    const auto found = explain_surroundings(error, around, root);
+    return found ? found->code + (found->remedy.empty() ? "!" : "") : "-";
+  };
+  CHECK(code(namespaces, {.max_user_namespaces = 0}) == "userns-limit");
+  CHECK(code(namespaces, {.max_user_namespaces = 100}) == "-");
+  CHECK(code(namespaces, {.unprivileged_clone = 0}) == "userns-unprivileged");
+  CHECK(code(namespaces, {.unprivileged_clone = 0}, true) == "-");
+  CHECK(code(mapping, {.apparmor_restricts = 1}) == "apparmor-userns");
+  CHECK(code(mapping, {.apparmor_restricts = 1}, true) == "-");
+  CHECK(code(mapping, {.apparmor_restricts = 0}) == "-");
+  CHECK(code(mapping, {.proc = false}) == "proc-missing");
 }
 
 TEST_CASE("a missing hitchrail-init is named") {
