@@ -28,6 +28,17 @@ Result<Proofs> prove_backends(const Ground& ground, const boundary::Preset& pres
   return Proofs{std::move(proofs)};
 }
 
+void remember_proofs(const store::StateHome& home, const Proofs& proofs) {
+  if (!proofs) {
+    return;
+  }
+  auto memo = home.directory("memo", store::Access::write);
+  for (const boundary::ProvenBackend& each : *proofs) {
+    boundary::remember_proof(memo.has_value() ? memo.value().get() : -1, each.cache_name,
+                             each.cache_document);
+  }
+}
+
 Status check_proved_init(const BoundaryStage& boundary, int init_fd) {
   const auto proof = std::find_if(
       boundary.proven.begin(), boundary.proven.end(),

@@ -127,6 +127,7 @@ Status check_egress(const boundary::Preset& preset, const SandboxRequest& reques
 }
 
 struct Planned {
+  Proofs proven;
   PresetInfo chosen;
   Place place;
   boundary::Compiled compiled;
@@ -160,7 +161,8 @@ Result<Planned> plan(const Ground& ground, const SandboxRequest& request,
   boundary::Options options;
   options.backend = backend;
   HR_TRY(proven, prove_backends(ground, preset, backend));
-  options.proven = std::move(proven);
+  options.proven = proven;
+  planned.proven = std::move(proven);
   HR_CHECK(check_egress(preset, request));
   HR_TRY(egress, egress_policy(request.relays, {}, request.hosts));
   options.egress = std::move(egress);
@@ -394,6 +396,7 @@ Result<ExecEnd> exec_in_sandbox(const ExecRequest& request) {
   (void)judged;
 
   HR_TRY(home, store::StateHome::open(store::Access::write));
+  remember_proofs(home, planned.proven);
   HR_TRY(database, store::Store::open(home));
   HR_TRY(directory, ExecDirectory::make(home));
   HR_CHECK(claim(ground, home, database, planned, directory.id()));

@@ -166,11 +166,7 @@ void add_host_capabilities(manifest::RuntimeManifestInput& input) {
 
 void remember_stages(const store::StateHome& home, const Prepared& prepared) {
   remember_program(home, prepared.program);
-  if (auto memo = home.directory("memo", store::Access::write); memo.has_value()) {
-    for (const boundary::ProvenBackend& each : prepared.boundary.proven) {
-      boundary::remember_proof(memo.value().get(), each.cache_name, each.cache_document);
-    }
-  }
+  remember_proofs(home, prepared.boundary.proven);
   if (!prepared.probe.from_memo) {
     json::Value value = json::Value::object();
     value.set("probedUnixMs", unix_millis_now());
