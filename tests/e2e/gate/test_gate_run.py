@@ -67,22 +67,31 @@ class GateRun(support.TestCase):
         with open(os.path.join(self.world.attempt_dir(), "manifests", "launch-manifest.json"), encoding="utf-8") as file:
             return json.load(file)
 
-    def gate(self, shim_of=None):
-        """The living gate of the newest attempt: the child of its shim with that name."""
+    @staticmethod
+    def processes():
+        """pid: (parent, name, command line); other tests may run on this machine, so everything is found by descent."""
+        found = {}
         for name in os.listdir("/proc"):
-            if not name.isdigit():
-                continue
             try:
                 with open(f"/proc/{name}/stat", encoding="utf-8", errors="replace") as file:
                     text = file.read()
-                with open(f"/proc/{name}/comm", encoding="utf-8") as file:
-                    comm = file.read().strip()
-            except OSError:
+                with open(f"/proc/{name}/cmdline", "rb") as file:
+                    found[int(name)] = (int(text.rpartition(")")[2].split()[1]), text[text.index("(") + 1:text.rindex(")")],
+                                        file.read())
+            except (OSError, ValueError, IndexError):
                 continue
-            parent = int(text.rpartition(")")[2].split()[1])
-            if comm == "hitchrail-gate" and (shim_of is None or parent == shim_of):
-                return int(name), parent
+        return found
+
+    def below_shim(self, process, command):
+        """(pid, shim) of that program of the run which this `hitchrail run` started and is waiting for."""
+        found = self.processes()
+        for pid, (parent, _, line) in found.items():
+            if line.startswith(command) and parent in found and found[parent][0] == process.pid:
+                return pid, parent
         return None
+
+    def gate(self, process):
+        return self.below_shim(process, b"hitchrail-gate")
 
     def test_the_relay_is_reached_everything_else_is_not_and_the_journal_has_each_decision(self):
         up, other = self.upstream.port, self.other.port
@@ -135,10 +144,10 @@ class GateRun(support.TestCase):
         process = self.world.start(*self.arguments(
             f"connect 127.0.0.1 {up} a\nsleep 1500\nconnect 127.0.0.1 {up} b\ndone success ok\nexit 0\nend\n"),
             stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-        pid, shim = support.wait_until(self.gate)
+        pid, _ = support.wait_until(lambda: self.gate(process))
         support.wait_until(lambda: any(event["kind"] == "message.assistant" for event in self.world.journal()))
         os.kill(pid, signal.SIGKILL)
-        again, _ = support.wait_until(lambda: (lambda found: found if found and found[0] != pid else None)(self.gate(shim)))
+        again, _ = support.wait_until(lambda: (lambda found: found if found and found[0] != pid else None)(self.gate(process)))
         self.assertNotEqual(again, pid)
         out, err = process.communicate(timeout=60)
         self.assertEqual(process.returncode, 0, out + err)
@@ -151,10 +160,10 @@ class GateRun(support.TestCase):
         process = self.world.start(*self.arguments(
             f"sleep 16000\nconnect 127.0.0.1 {up} a\ndone failed no way out\nexit 0\nend\n"),
             stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-        _, shim = support.wait_until(self.gate)
+        support.wait_until(lambda: self.gate(process))
         killed = set()
         while process.poll() is None and len(killed) < 13:
-            found = self.gate(shim)
+            found = self.gate(process)
             if found and found[0] not in killed:
                 killed.add(found[0])
                 os.kill(found[0], signal.SIGKILL)
@@ -175,9 +184,47 @@ class GateRun(support.TestCase):
         self.assertLess(len(decisions), 120)
         self.assertEqual(sum(one.get("count", 1) for one in decisions), 400)
 
+    def test_killed_runners_lose_and_double_no_decision(self):
+        script = "\n".join(f"connect 127.0.0.1 {PROXY} CONNECT h{i}.example:443 HTTP/1.1\nsleep 60" for i in range(40))
+        process = self.world.start(*self.arguments(script + "\ndone success ok\nexit 0\nend\n"),
+                                   stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        support.wait_until(lambda: self.gate(process))
+        kills = 0
+        while process.poll() is None and kills < 5:
+            runner = self.below_shim(process, b"hitchrail-runner")
+            if runner:
+                os.kill(runner[0], signal.SIGKILL)
+                kills += 1
+            time.sleep(0.3)
+        out, err = process.communicate(timeout=60)
+        self.assertEqual(process.returncode, 0, out + err)
+        self.assertGreaterEqual(kills, 3)
+        keys = ["sha256:" + hashlib.sha256(f"egress-host:h{i}.example".encode()).hexdigest() for i in range(40)]
+        self.assertEqual([one["hostKey"] for one in self.decisions()], keys)
+
+    def test_a_stopped_run_takes_its_gate_along_and_so_does_a_killed_supervisor(self):
+        for end in ("stop", "kill"):
+            process = self.world.start(*self.arguments("sleep 60000\nend\n"), stdin=subprocess.DEVNULL,
+                                       stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+            gate, shim = support.wait_until(lambda: self.gate(process))
+            if end == "stop":
+                done = self.world.run("runs", "stop", self.world.attempts()[-1])
+                self.assertEqual(done.code, 0, done)
+            else:
+                os.kill(shim, signal.SIGKILL)
+            support.wait_until(lambda: not os.path.exists(f"/proc/{gate}"))
+            process.communicate(timeout=60)
+            self.world.run("runs", "recover")
+
     def test_nothing_of_the_gate_is_left_after_the_run(self):
-        self.assertEqual(self.go(f"connect 127.0.0.1 {self.upstream.port} x").code, 0)
-        self.assertIsNone(self.gate())
+        before = {pid for pid, (_, name, _) in self.processes().items() if name == "hitchrail-gate"}
+        process = self.world.start(*self.arguments("sleep 300\ndone success ok\nexit 0\nend\n"), stdin=subprocess.DEVNULL,
+                                   stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        gate, _ = support.wait_until(lambda: self.gate(process))
+        self.assertNotIn(gate, before)
+        process.communicate(timeout=60)
+        self.assertEqual(process.returncode, 0)
+        self.assertNotIn(gate, self.processes())
 
     def test_relay_invalid_and_relay_without_gate_are_refused_before_anything_starts(self):
         for text in ["localhost", "name.example:80", "127.1:80", "127.0.0.1:0", "127.0.0.1:99999"]:
