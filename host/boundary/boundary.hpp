@@ -64,6 +64,7 @@ struct Machine {
   ControlGroups control_groups;
   std::vector<SystemPath> system;
   std::vector<SystemLink> links;
+  std::optional<Root> terminal;           // /dev/tty: bubblewrap inside insists on it
   std::vector<Root> devices;              // of null zero full random urandom that exist
   std::optional<Root> proc;               // of the host: read by the landlock backend
   std::string shell;                      // /bin/bash, or /bin/sh where there is none

@@ -349,6 +349,9 @@ void add_system(const Machine& machine, Compiled& out) {
   }
   out.links = machine.links;
   out.devices = machine.devices;
+  if (out.nested_allowed && machine.terminal) {
+    out.devices.push_back(*machine.terminal);  // nobody's here: the run is in a session without a terminal
+  }
   out.proc = machine.proc;
   out.shell = machine.shell.empty() ? out.shell : machine.shell;
 }

@@ -99,6 +99,11 @@ void look_at_system(Machine& machine) {
   if (auto proc = resolve_root("/proc"); proc.has_value()) {
     machine.proc = proc.value();
   }
+  struct stat terminal {};
+  if (lstat("/dev/tty", &terminal) == 0 && S_ISCHR(terminal.st_mode)) {
+    machine.terminal =
+        Root{"/dev/tty", {terminal.st_dev, terminal.st_ino}, false, terminal.st_uid, terminal.st_gid};
+  }
   for (const char* device : {"/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom"}) {
     struct stat info {};
     if (lstat(device, &info) == 0 && S_ISCHR(info.st_mode)) {

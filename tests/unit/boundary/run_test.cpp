@@ -434,3 +434,23 @@ TEST_CASE("a memory hog ends and everything else goes on; no control group stays
     CHECK_FALSE(fs::exists(world.path("attempt/cgroups")));
   }
 }
+
+TEST_CASE("below an advisory boundary a program makes namespaces and mounts of its own, and is not uid 0") {
+  const World world;
+  Preset preset = world.preset();
+  preset.enforcement = Enforcement::advisory;
+  auto compiled = compile(preset, world.roots(), World::machine(), {.backend = Backend::native});
+  REQUIRE(compiled.has_value());
+  REQUIRE(admit(compiled.value()).has_value());
+  CHECK(compiled.value().nested_allowed);
+  REQUIRE(make_placeholders(compiled.value(), world.attempt()).has_value());
+  auto output = run(compiled.value(),
+                    world.shell(compiled.value(),
+                                "unshare -Urm sh -c 'mount -t tmpfs none /tmp && echo mounted; umount .git'; "
+                                "ls /proc/sys/kernel/overflowuid; [ $(id -u) != 0 ] && echo ordinary; "
+                                "[ -c /dev/tty ] && ! (: < /dev/tty) && echo no terminal; mkdir .codex"),
+                    {}, {}, world.run());
+  REQUIRE(output.has_value());
+  CHECK(output.value().out == "mounted\n/proc/sys/kernel/overflowuid\nordinary\nno terminal\n");
+  REQUIRE(remove_placeholders(world.attempt()).has_value());
+}
