@@ -14,9 +14,9 @@ HR_PROBE(exchange_race) {
   }
   int fd = -1;
   int error = 0;
-  for (int i = 0; i < 20000 && fd < 0; ++i) {
+  for (int i = 0; i < 5000 && fd < 0; ++i) {
     fd = open(file, O_RDONLY);
-    if (i % 16 == 0) {
+    if (i % 64 == 0) {
       sched_yield();
     }
     error = fd < 0 && errno != ENOENT ? errno : error;
