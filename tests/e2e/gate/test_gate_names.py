@@ -179,7 +179,7 @@ if __name__ == "__main__":
     support.require_build()
     if os.geteuid() != 0:
         print("started by an ordinary user: who may not make a cable between two networks runs none of this", file=sys.stderr)
-        sys.exit(0)
+        sys.exit(77)
     if not os.environ.get(INSIDE):
         inner = ["unshare", "--net", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc", sys.executable, "-B",
                  os.path.abspath(__file__)] + sys.argv[1:]
