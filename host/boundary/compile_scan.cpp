@@ -7,12 +7,6 @@
 namespace hitchrail::boundary {
 namespace {
 
-void refuse(Compiled& out, const char* code, const std::string& object, std::string detail,
-            std::string remedy) {
-  out.blockers.push_back(
-      {Error{ErrorClass::refused, code, "compile boundary", object, std::move(detail), std::move(remedy)}});
-}
-
 // A Landlock rule on a folder covers all below it: nothing there can be held read-only or be covered.
 void judge_landlock(const Preset& preset, const Scan& scan, Compiled& out) {
   const char* native = "Use a machine where the native backend works (hitchrail doctor).";

@@ -14,6 +14,16 @@ const std::array<const char*, 5>& protected_names();
 bool contains(const std::string& outer, const std::string& inner);  // equal counts
 bool canonical_text(const std::string& path);                       // absolute, without ., .. and //
 
+// What stands in the way of a launch, collected so that preview shows all of it. refuse() is a policy's
+// refusal.
+void block(Compiled& out, ErrorClass kind, std::string code, std::string object, std::string detail,
+           std::string remedy = "");
+void refuse(Compiled& out, std::string code, std::string object, std::string detail, std::string remedy = "");
+// Both sorted; what of `all` is not in `less`.
+std::vector<std::string> without(const std::vector<std::string>& all, const std::vector<std::string>& less);
+std::string joined(const std::vector<std::string>& words);  // with ", "
+// The best backend that holds, and was proved to hold, all that is required; else blockers.
+void choose_backend(const Preset& preset, const Machine& machine, const Options& options, Compiled& out);
 const char* backend_name(Backend backend);
 bool backend_usable(Backend backend, const Machine& machine);  // it can be started here
 std::vector<std::string> proven_capabilities(const Compiled& compiled, const Machine& machine);

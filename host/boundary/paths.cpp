@@ -202,12 +202,6 @@ namespace {
 
 constexpr std::size_t max_roots = 512;  // as many as the evidence lists
 
-void refuse(Compiled& out, std::string code, const std::string& path, std::string detail,
-            std::string remedy = "") {
-  out.blockers.push_back({Error{ErrorClass::refused, std::move(code), "compile boundary", path,
-                                std::move(detail), std::move(remedy)}});
-}
-
 // A deeper grant below something denied is held when the denied path is nowhere inside to begin with; a mask
 // over it would cover the grant too.
 void judge_denied(Compiled& out) {
