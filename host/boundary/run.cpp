@@ -175,8 +175,7 @@ class Conversation {
       socket_open_ = false;
       return;
     }
-    std::vector<Fd>
-        received;  // closed here, but for listeners: the tree ends with init, nobody is signalled alone
+    std::vector<Fd> received;  // closed here, but for listeners and init itself: nobody is signalled alone
     for (cmsghdr* each = CMSG_FIRSTHDR(&header); each != nullptr; each = CMSG_NXTHDR(&header, each)) {
       const std::size_t count = (each->cmsg_len - CMSG_LEN(0)) / sizeof(int);
       for (std::size_t i = 0; i < count; ++i) {
@@ -193,6 +192,8 @@ class Conversation {
       } else {
         gate_.emplace(std::move(gate).value());
       }
+    } else if (text.type == wire::init_started && received.size() == 2) {
+      tree_.watch(std::move(received.front()));
     } else if (text.type == wire::init_failed) {
       failed_ = true;
       failure_ = text;

@@ -1,6 +1,7 @@
 #include "boundary/start.hpp"
 
 #include <fcntl.h>
+#include <poll.h>
 #include <signal.h>
 #include <spawn.h>
 #include <sys/socket.h>
@@ -34,6 +35,9 @@ void Tree::end() {
   }
   socket_.reset();
   const std::int64_t deadline = monotonic_nanos() + 3'000'000'000;
+  if (pollfd entry{init_.get(), POLLIN, 0}; init_) {
+    (void)poll(&entry, 1, 3000);  // usually all there is to wait for: what follows only reaps
+  }
   bool killed = false;
   while (!reaped()) {
     if (!killed && monotonic_nanos() > deadline) {

@@ -19,13 +19,17 @@ namespace hitchrail::boundary {
 class Tree {
  public:
   Tree(pid_t pid, Fd socket) : pid_(pid), socket_(std::move(socket)) {}
-  Tree(Tree&& other) noexcept : pid_(std::exchange(other.pid_, -1)), socket_(std::move(other.socket_)) {}
+  Tree(Tree&& other) noexcept
+      : pid_(std::exchange(other.pid_, -1)),
+        socket_(std::move(other.socket_)),
+        init_(std::move(other.init_)) {}
   Tree& operator=(Tree&&) = delete;
   Tree(const Tree&) = delete;
   Tree& operator=(const Tree&) = delete;
   ~Tree() { end(); }
 
   [[nodiscard]] int socket() const { return socket_.get(); }
+  void watch(Fd init) { init_ = std::move(init); }  // init's pidfd, from its first message: end() waits on it
 
   // Init sees its socket close, ends the tree and exits; one that does not is killed, which ends a pid
   // namespace.
@@ -36,6 +40,7 @@ class Tree {
 
   pid_t pid_;
   Fd socket_;
+  Fd init_;
   bool first_gone_ = false;
 };
 

@@ -14,6 +14,7 @@
 
 #include <cerrno>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 
 #include "init/init.hpp"
@@ -143,10 +144,13 @@ void layer(int context, const char* key, int fd) {
 // was unknown.
 bool writes_uuid() {
   utsname name{};
-  int major = 0;
-  int minor = 0;
-  return uname(&name) == 0 && std::sscanf(name.release, "%d.%d", &major, &minor) == 2 &&
-         (major > 6 || (major == 6 && minor >= 6));
+  if (uname(&name) != 0) {
+    return false;
+  }
+  char* rest = nullptr;
+  const long major = std::strtol(name.release, &rest, 10);
+  const long minor = *rest == '.' ? std::strtol(rest + 1, nullptr, 10) : 0;
+  return major > 6 || (major == 6 && minor >= 6);
 }
 
 int make_overlay(const Layers& layers, std::uint32_t flags, const char* shown) {
