@@ -180,9 +180,10 @@ bool gate_ready() {
   return g.gate.policy == nullptr || g.gate.listener_count > 0;
 }
 
-void gate_readable() {
+// `whole`: the gate is dead, and what it left in the socket has nowhere else to wait.
+static void read_records(bool whole) {
   while (g.gate.socket >= 0) {
-    if (g.log.payload_bytes > crowded_log) {
+    if (!whole && g.log.payload_bytes > crowded_log) {
       unwatch(g.gate.socket);
       g.gate.read_again = monotonic_ms() + crowded_wait;
       return;
@@ -208,11 +209,15 @@ void gate_readable() {
   }
 }
 
+void gate_readable() {
+  read_records(false);
+}
+
 // Also when it could not even be started (status 0).
 void gate_died(int status) {
   Gate& gate = g.gate;
   gate.pid = 0;
-  gate_readable();
+  read_records(true);
   drop_socket();
   close_fd(gate.pidfd);
   gate.read_again = 0;
