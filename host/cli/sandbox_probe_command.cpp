@@ -6,6 +6,7 @@
 #include "boundary/prove.hpp"
 #include "cli/options.hpp"
 #include "cli/print.hpp"
+#include "launch/proofs.hpp"
 #include "store/state_home.hpp"
 
 namespace hitchrail::cli {
@@ -121,11 +122,11 @@ int sandbox_probe_command(const SandboxProbeOptions& options) {
   }
   std::vector<std::string> required = preset.value().required_capabilities;
   required.insert(required.end(), {"kernel.surface", "workspace.usable"});
-  Fd cache;
-  if (auto home = store::StateHome::open(store::Access::write); home.has_value()) {
-    auto directory = home.value().directory("memo", store::Access::write);
-    cache = directory.has_value() ? std::move(directory).value() : Fd();
+  std::optional<store::StateHome> home;
+  if (auto opened = store::StateHome::open(store::Access::write); opened.has_value()) {
+    home = std::move(opened).value();
   }
+  const Fd cache = launch::proof_directory(home ? &*home : nullptr, store::Access::write);
   const boundary::Machine machine = boundary::probe_machine();
   bool enforceable = false;
   json::Value all = json::Value::array();

@@ -1,14 +1,30 @@
 // The proof that a `required` preset relies on, and that the program it speaks of is the one that is
 // executed.
 
+#include <fcntl.h>
 #include <sys/stat.h>
 
 #include <algorithm>
 #include <cerrno>
+#include <cstdlib>
 
+#include "launch/proofs.hpp"
 #include "launch/stages.hpp"
 
 namespace hitchrail::launch {
+
+Fd proof_directory(const store::StateHome* home, store::Access access) {
+  const char* named = std::getenv("HITCHRAIL_PROOF_CACHE");
+  if (named != nullptr && *named != 0) {
+    auto directory = store::StateHome::open_path(named, access);
+    return directory.has_value() ? Fd(::fcntl(directory.value().fd(), F_DUPFD_CLOEXEC, 3)) : Fd();
+  }
+  if (home == nullptr) {
+    return {};
+  }
+  auto directory = home->directory("memo", access);
+  return directory.has_value() ? std::move(directory).value() : Fd();
+}
 
 Result<Proofs> prove_backends(const Ground& ground, const boundary::Preset& preset,
                               boundary::Backend backend) {
@@ -18,12 +34,8 @@ Result<Proofs> prove_backends(const Ground& ground, const boundary::Preset& pres
   boundary::ProofRequest request;
   request.backend = backend;
   request.required = preset.required_capabilities;
-  Fd memo;
-  if (ground.home) {
-    auto directory = ground.home->directory("memo", store::Access::read);
-    memo = directory.has_value() ? std::move(directory).value() : Fd();
-  }
-  request.cache_dirfd = memo.get();
+  const Fd cache = proof_directory(ground.home ? &*ground.home : nullptr, store::Access::read);
+  request.cache_dirfd = cache.get();
   HR_TRY(proofs, boundary::proof(ground.machine(), request));
   return Proofs{std::move(proofs)};
 }
@@ -32,10 +44,9 @@ void remember_proofs(const store::StateHome& home, const Proofs& proofs) {
   if (!proofs) {
     return;
   }
-  auto memo = home.directory("memo", store::Access::write);
+  const Fd cache = proof_directory(&home, store::Access::write);
   for (const boundary::ProvenBackend& each : *proofs) {
-    boundary::remember_proof(memo.has_value() ? memo.value().get() : -1, each.cache_name,
-                             each.cache_document);
+    boundary::remember_proof(cache.get(), each.cache_name, each.cache_document);
   }
 }
 

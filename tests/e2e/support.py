@@ -51,6 +51,16 @@ class Result:
             self.code, self.out.decode("utf-8", "replace")[-4000:], self.err.decode("utf-8", "replace")[-4000:])
 
 
+def proof_cache(uid):
+    """One for all worlds of a user: what the boundary holds on this machine is proved once, not in every test."""
+    path = os.path.join(BUILD, "test-proofs-%d" % uid)
+    os.makedirs(path, exist_ok=True)
+    os.chmod(path, 0o700)
+    if uid != os.geteuid():
+        os.chown(path, uid, uid)
+    return path
+
+
 class World:
     """Owned by `uid`; everything below one directory that close() removes."""
 
@@ -61,6 +71,7 @@ class World:
         self.home = self.folder("home")
         self.state = os.path.join(self.root, "state")
         self.config = self.folder("config")
+        self.proofs = proof_cache(self.uid)
         self.extra_env = {}
         if self.uid != os.geteuid():
             os.chown(self.root, self.uid, self.uid)
@@ -78,7 +89,7 @@ class World:
 
     def env(self):
         env = {"PATH": os.path.join(BUILD, "peers") + ":/usr/local/bin:/usr/bin:/bin", "HOME": self.home, "HITCHRAIL_HOME": self.state,
-               "HITCHRAIL_CONFIG": self.config, "LANG": "C.UTF-8"}
+               "HITCHRAIL_CONFIG": self.config, "HITCHRAIL_PROOF_CACHE": self.proofs, "LANG": "C.UTF-8"}
         env.update(self.extra_env)
         return env
 

@@ -278,6 +278,34 @@ class End(Exec):
         self.assert_ran(self.sh("true"))
 
 
+class Proof(Exec):
+    def proofs(self, cache):
+        self.assert_ran(self.sh("echo ran", env={"HITCHRAIL_PROOF_CACHE": cache}), b"ran\n")
+        return {name: os.stat(os.path.join(cache, name)).st_mtime_ns for name in listing(cache)}
+
+    def test_a_proof_is_remembered_where_it_is_asked_for_and_made_once(self):
+        cache = self.world.folder("proofs")
+        first = self.proofs(cache)
+        self.assertEqual(len(first), 1)
+        self.assertEqual(self.proofs(cache), first)
+        self.assertFalse([name for name in listing(os.path.join(self.world.state, "memo")) if name.startswith("proof")]
+                         if os.path.isdir(os.path.join(self.world.state, "memo")) else [])
+
+    def test_a_folder_that_others_may_enter_is_not_believed(self):
+        self.assertEqual(self.proofs(self.world.folder("proofs", 0o755)), {})
+
+    def test_an_edited_proof_is_made_anew(self):
+        cache = self.world.folder("proofs")
+        (name,) = self.proofs(cache)
+        path = os.path.join(cache, name)
+        with open(path, "rb") as file:
+            text = file.read()
+        self.world.write(path, text.replace(b'"digest":"sha256:', b'"digest":"sha256:0', 1), 0o600)
+        self.proofs(cache)
+        with open(path, "rb") as file:
+            self.assertNotIn(b'"digest":"sha256:0' + text.split(b'"digest":"sha256:', 1)[1][:20], file.read())
+
+
 class Network(Exec):
     """Under network gate: the relay is there at its own address, nothing else is, whatever a program does about proxies."""
 
@@ -418,6 +446,10 @@ class GitAsUser(AsUser, Git):
 
 
 class EndAsUser(AsUser, End):
+    pass
+
+
+class ProofAsUser(AsUser, Proof):
     pass
 
 
