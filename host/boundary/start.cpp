@@ -27,6 +27,12 @@ struct SpawnActions {
   SpawnActions& operator=(const SpawnActions&) = delete;
 };
 
+// What a path says that is no longer what it was; the rest (too many descriptors, no memory) is about this
+// machine.
+bool another_object(int error) {
+  return error == ENOENT || error == ENOTDIR || error == ELOOP || error == ESTALE || error == EXDEV;
+}
+
 }  // namespace
 
 void Tree::end() {
@@ -142,7 +148,7 @@ Error failure_of(const wire::InitMessage& message) {
              detail,
              "The user this run would be cannot reach it.",
              "Move it below folders that this user may enter."};
-  } else if (step == "source-changed" || step == "source") {
+  } else if (step == "source-changed" || (step == "source" && another_object(message.error_number))) {
     error = {ErrorClass::refused,
              "root-changed",
              "start boundary",
