@@ -324,6 +324,33 @@ void look_at_mounts(const Machine& machine, const std::string& state_directory, 
   std::for_each(roots.write.begin(), roots.write.end(), look);
 }
 
+AbsentNames absent_names(const Machine& machine, const std::string& state_directory) {
+  if (asked_off("HITCHRAIL_PROTECTED_NAMES", "placeholders")) {
+    return {false, "HITCHRAIL_PROTECTED_NAMES asks for them"};
+  }
+  if (!machine.overlay) {
+    return {false, "an overlay cannot be mounted in a user namespace here"};
+  }
+  auto state = open_nearest(state_directory);
+  if (state.has_error()) {
+    return {false, "the state directory cannot be looked at (" + state.error().code + ")"};
+  }
+  if (mount_id(state.value().get()) == 0) {
+    return {false, "this kernel does not say which mount a directory is on"};
+  }
+  if (!can_be_upper(state.value().get())) {
+    return {false, "the state directory's file system is none of ext4, xfs, btrfs and tmpfs"};
+  }
+  const bool own_uid = machine.uid == 0 && machine.mount_api && !asked_off("HITCHRAIL_OWN_UID", "off");
+  auto path = path_of_fd(state.value().get());
+  if (own_uid && path.has_value() && tried_in_child([&] { return try_idmap(path.value(), false); }) &&
+      !tried_in_child([&] { return try_idmap(path.value(), true); })) {
+    return {false,
+            "no overlay can be made over an idmapped tree here, and root's runs have a uid of their own"};
+  }
+  return {true, "an overlay can be mounted here"};
+}
+
 Status make_overlay_directories(Compiled& compiled, int attempt_dirfd) {
   std::vector<Marked> roots;
   for (const Protected& name : compiled.protected_names) {

@@ -112,6 +112,14 @@ struct Machine;
 // HITCHRAIL_OWN_UID=off for no uid of its own.
 void look_at_mounts(const Machine& machine, const std::string& state_directory, Roots& roots);
 
+// What holds protected names that do not exist in a worktree on the state directory's mount, and why. A
+// worktree elsewhere gets placeholders; look_at_mounts() judges each.
+struct AbsentNames {
+  bool overlay = false;
+  std::string why;
+};
+AbsentNames absent_names(const Machine& machine, const std::string& state_directory);
+
 // A policy path as a canonical one. `<workspace>/x` and `~/x` must stay below their base whatever links lie
 // in them; below an absolute path only links are followed that root owns and that lie in no place a run or
 // another user could have made them. Missing leaves are kept behind the nearest existing ancestor. Codes:

@@ -27,6 +27,21 @@ Check from_error(std::string id, Level level, const Error& error) {
   return {std::move(id), level, error.code + ": " + error.detail, error.object, error.remedy};
 }
 
+// Both mechanisms hold: neither is a fault of the machine.
+void check_absent_names(const boundary::Machine& machine, std::vector<Check>& checks) {
+  auto state = store::state_home_path();
+  if (state.has_error()) {
+    return;  // check_state() says so
+  }
+  const boundary::AbsentNames names = boundary::absent_names(machine, state.value());
+  checks.push_back({"protected-names", Level::ok,
+                    names.overlay
+                        ? "names that do not exist are held by an overlay in worktrees on the mount of " +
+                              state.value() + ", elsewhere by placeholders"
+                        : "names that do not exist are held by placeholders: " + names.why,
+                    names.why, ""});
+}
+
 void check_machine(const boundary::Machine& machine, std::vector<Check>& checks) {
   checks.push_back({"kernel", Level::ok, "Linux " + machine.kernel, "", ""});
   const bool native =
@@ -38,6 +53,9 @@ void check_machine(const boundary::Machine& machine, std::vector<Check>& checks)
               : (landlock ? "only backend landlock works here" : "no backend works here"),
        native ? "" : "a run needs a boundary; landlock holds less (hitchrail preview names the rest)",
        native ? "" : "see the findings below"});
+  if (native) {
+    check_absent_names(machine, checks);
+  }
   for (const auto& missing : machine.missing) {
     checks.push_back({"boundary." + missing.code, Level::warning, missing.detail,
                       "it decides which boundary can be had here", missing.remedy});

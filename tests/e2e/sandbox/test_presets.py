@@ -137,6 +137,21 @@ class Own(Presets):
         self.assertEqual([(check["id"], check["level"]) for check in found], [("preset.mine", "warning")])
         self.assertTrue(found[0]["what"].startswith("preset-changed"))
 
+    def absent_names(self, **env):
+        found = [check for check in self.world.run("doctor", "--json", env=env).json["findings"] if check["id"] == "protected-names"]
+        self.assertEqual([check["level"] for check in found], ["ok"])
+        return found[0]
+
+    def test_doctor_says_what_a_run_does_with_protected_names_that_do_not_exist(self):
+        repo = self.world.repository()
+        said = self.absent_names()
+        result = self.world.run("sandbox", "explain", "--json", "--worktree", repo)
+        self.assertEqual(result.code, 0, result)
+        self.assertIn("held by an overlay" if '"absentNames": "overlay"' in json.dumps(result.json) else "held by placeholders: ", said["what"])
+        self.assertTrue(said["why"])
+        asked = self.absent_names(HITCHRAIL_PROTECTED_NAMES="placeholders")
+        self.assertIn("placeholders: HITCHRAIL_PROTECTED_NAMES asks for them", asked["what"])
+
     def test_a_disabled_one_is_refused(self):
         repo = self.world.repository()
         self.added()
