@@ -40,6 +40,14 @@ Status check_command(const Compiled& compiled, const RunDirectories& run, const 
                    ""};
     }
   }
+  if (command.argv.size() + command.env.size() + command.secret_env.size() > plan::max_strings) {
+    return Error{ErrorClass::usage,
+                 "too-many-arguments",
+                 "write plan",
+                 "argv",
+                 "At most 65536 arguments and variables can be given.",
+                 "Give them by a file."};
+  }
   for (const std::string& argument : command.argv) {
     if (argument.find('\0') != std::string::npos) {
       return Error{

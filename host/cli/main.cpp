@@ -1,9 +1,11 @@
 // The program: parses the command line, calls one command, gives its exit code (architecture: 0 done, 1 the
 // run or check failed, 2 usage, 3 refused by policy, 4 the environment cannot, 5 internal).
 
+#include <fcntl.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <unistd.h>
 #include <CLI/CLI.hpp>
 #include <csignal>
 #include <cstdio>
@@ -239,6 +241,16 @@ int cut_command(int argc, char** argv, Commands& commands) {
   return argc;
 }
 
+// Before the command line could be read; what stands behind `--` is another program's.
+bool asks_for_json(int argc, char** argv) {
+  for (int i = 1; i < argc && std::strcmp(argv[i], "--") != 0; ++i) {
+    if (std::strcmp(argv[i], "--json") == 0) {
+      return true;
+    }
+  }
+  return false;
+}
+
 int parse_and_run(int argc, char** argv) {
   CLI::App app{"Runs coding-agent harnesses inside a boundary, with evidence."};
   app.name("hitchrail");
@@ -268,8 +280,14 @@ int parse_and_run(int argc, char** argv) {
   try {
     app.parse(cut_command(argc, argv, commands), argv);
   } catch (const CLI::ParseError& error) {
-    const int code = app.exit(error);
-    return code == 0 ? 0 : is_exec(argc, argv) ? wrapper_error : 2;
+    if (error.get_exit_code() == 0) {  // help, version
+      return app.exit(error);
+    }
+    const hitchrail::Error mistake{
+        hitchrail::ErrorClass::usage, "usage", "read the command line", "hitchrail", error.what(),
+        "hitchrail COMMAND --help"};
+    const int code = report(mistake, asks_for_json(argc, argv));
+    return is_exec(argc, argv) ? wrapper_error : code;
   }
   if (run->parsed()) {
     return run_command(commands.run);
@@ -298,7 +316,22 @@ int parse_and_run(int argc, char** argv) {
 
 }  // namespace
 
+// A closed one would be given to the next file that is opened, the state directory say, and handed on to a
+// command as its stream. Filled with what can be read only, so that output still fails and is not swallowed.
+static void fill_standard_descriptors() {
+  while (true) {
+    const int fd = ::open("/dev/null", O_RDONLY);
+    if (fd < 0 || fd > STDERR_FILENO) {
+      if (fd >= 0) {
+        ::close(fd);
+      }
+      return;
+    }
+  }
+}
+
 int main(int argc, char** argv) {
+  fill_standard_descriptors();
   if (argc == 2 && std::strcmp(argv[1], "version") == 0) {
     return std::fputs(version_text, stdout) < 0 || std::fflush(stdout) != 0 ? 1 : 0;
   }

@@ -131,6 +131,35 @@ class Command(Exec):
         self.assertEqual(self.sh("true", worktree=link).code, 125)
 
 
+class Closed(Exec):
+    """A caller that closed its own streams: what is opened next would have their numbers."""
+
+    def test_nothing_of_ours_is_a_stream_of_the_command(self):
+        for closed in ([0], [2], [0, 1], [0, 2], [1, 2], [0, 1, 2]):
+            shut = " ".join("%d%s&-" % (fd, "<" if fd == 0 else ">") for fd in closed)
+            command = self.world.command([support.BIN, *self.options(), "--", "sh", "-c", "ls -l /proc/self/fd > fds"])
+            subprocess.run(["sh", "-c", 'exec "$@" ' + shut, "sh", *command], env=self.world.env(), cwd=self.world.root,
+                           timeout=60, check=False, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+            with open(os.path.join(self.repo, "fds"), encoding="utf-8") as file:
+                seen = file.read()
+            self.assertNotIn(self.world.state, seen, closed)
+            self.assertIn("/dev/null" if 0 in closed else " 0 -> ", seen)
+            os.unlink(os.path.join(self.repo, "fds"))
+
+    def test_a_mistake_in_the_command_line_is_an_error_like_any_other(self):
+        done = self.world.run("sandbox", "exec", "--b\x1b[31m")
+        self.assertEqual(done.code, 125, done)
+        self.assertNotIn(b"\x1b", done.out + done.err)
+        done = self.world.run("run", "--nonsense", "--json")
+        self.assertEqual((done.error_code, done.code), ("usage", 2), done)
+        done = self.world.run("sandbox", "exec", "--json", "--nonsense")
+        self.assertEqual((done.error_code, done.code), ("usage", 125), done)
+
+    def test_too_many_arguments_are_refused_by_name(self):
+        done = self.world.run(*self.options("--json"), "--", "true", *["x"] * 66000)
+        self.assertEqual((done.error_code, done.code, self.leftovers()), ("too-many-arguments", 125, []), done)
+
+
 class View(Exec):
     def test_it_works_in_the_worktree_and_sees_nothing_else(self):
         secret = self.world.write(os.path.join(self.world.home, "secret"), b"secret\n", 0o644)
@@ -434,6 +463,10 @@ class AsUser:
 
 
 class CommandAsUser(AsUser, Command):
+    pass
+
+
+class ClosedAsUser(AsUser, Closed):
     pass
 
 
