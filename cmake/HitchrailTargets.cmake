@@ -17,10 +17,6 @@ function(hitchrail_sanitize target)
   if(HITCHRAIL_SANITIZE)
     target_compile_options(${target} PRIVATE -fsanitize=${HITCHRAIL_SANITIZE} -fno-omit-frame-pointer
                                              -fno-sanitize-recover=all)
-    if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
-      # With a sanitizer GCC 12 takes std::regex's own unions for uninitialized (its bug 105562).
-      target_compile_options(${target} PRIVATE -Wno-maybe-uninitialized)
-    endif()
     target_link_options(${target} PRIVATE -fsanitize=${HITCHRAIL_SANITIZE})
   endif()
   if(HITCHRAIL_FUZZ)
