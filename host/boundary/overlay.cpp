@@ -100,7 +100,9 @@ bool write_text(const char* path, const char* text) {
 bool own_mounts(unsigned uid, unsigned gid, bool user_namespace) {
   if (user_namespace) {
     char map[64];
-    if (unshare(CLONE_NEWUSER) < 0) {
+    // The host is undumpable, which makes /proc/self root's: dumpable just while the maps are written.
+    const int dumpable = prctl(PR_GET_DUMPABLE);
+    if (unshare(CLONE_NEWUSER) < 0 || prctl(PR_SET_DUMPABLE, 1) < 0) {
       return false;
     }
     std::snprintf(map, sizeof map, "%u %u 1\n", uid, uid);
@@ -111,6 +113,7 @@ bool own_mounts(unsigned uid, unsigned gid, bool user_namespace) {
     if (!write_text("/proc/self/gid_map", map)) {
       return false;
     }
+    (void)prctl(PR_SET_DUMPABLE, dumpable == 1 ? 1 : 0);
   }
   return unshare(CLONE_NEWNS) == 0 && mount(nullptr, "/", nullptr, MS_REC | MS_PRIVATE, nullptr) == 0;
 }

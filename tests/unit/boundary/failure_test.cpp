@@ -287,6 +287,14 @@ TEST_CASE("a plan beyond its bounds is refused before init is started") {
   REQUIRE(remove_placeholders(world.attempt()).has_value());
 }
 
+TEST_CASE("an undumpable host finds the same overlay as any other process") {
+  const std::string seen = in_child([] {
+    prctl(PR_SET_DUMPABLE, 0);
+    return overlay_works() ? "overlay" : "none";
+  });
+  CHECK(seen == (World::machine().overlay ? "overlay" : "none"));
+}
+
 TEST_CASE("an overlay that cannot be made is overlay-failed, not a run without it") {
   const World world;
   if (!world.roots().worktree->overlay) {
