@@ -290,6 +290,18 @@ void choose_user(const Roots& roots, const Machine& machine, Compiled& out) {
   }
 }
 
+// A user namespace opens mounts of /proc; the kernel settings there ask for no capability but for being uid
+// 0.
+void judge_nested_root(Compiled& out) {
+  if (out.nested_allowed && out.run_uid == 0) {
+    refuse(out, "nested-as-root", out.worktree,
+           "The run would be uid 0 of this machine, and the preset lets it make namespaces of its own: it "
+           "could change the kernel's settings.",
+           "Use a preset that is required, a worktree on a file system with idmapped mounts (and no "
+           "HITCHRAIL_OWN_UID=off), or a worktree of an ordinary user.");
+  }
+}
+
 void add_warnings(const Roots& roots, const Machine& machine, Compiled& out) {
   if (out.backend == Backend::landlock) {
     auto missing = without(capability_names(), proven_capabilities(out, machine));
@@ -361,6 +373,7 @@ Result<Compiled> compile_with(const Preset& preset, const Roots& roots, const Ma
   compile_gate(preset, options, out);
   choose_user(roots, machine, out);
   add_grants(roots, machine, out);
+  judge_nested_root(out);
   judge_paths(roots, out);
   take_scan(preset, roots, out);
   add_warnings(roots, machine, out);

@@ -32,6 +32,8 @@ namespace {
 // open_tree_attr.)
 constexpr std::uint32_t last_known_call = 466;
 constexpr int nr_fchmodat2 = 452;
+constexpr int nr_setxattrat = 463;
+constexpr std::uint64_t rename_whiteout = 1u << 2;
 
 class Builder {
  public:
@@ -161,6 +163,17 @@ void set_id_files(Builder& builder) {
     builder.deny(EPERM, SCMP_SYS(mknod), has_bits(1, S_IFMT, type));
     builder.deny(EPERM, SCMP_SYS(mknodat), has_bits(2, S_IFMT, type));
   }
+  // Leaves a character device behind, which the kernel lets everybody make (0:0).
+  builder.deny(EPERM, SCMP_SYS(renameat2), bit(4, rename_whiteout));
+}
+
+// In a user namespace of its own a run has CAP_SETFCAP, and through an idmapped tree the capability of a file
+// that it sets there would be one of the host's. The attribute's name is behind a pointer, so none can be
+// set.
+void file_capabilities(Builder& builder) {
+  for (const int call : {SCMP_SYS(setxattr), SCMP_SYS(lsetxattr), SCMP_SYS(fsetxattr), nr_setxattrat}) {
+    builder.deny(EOPNOTSUPP, call);
+  }
 }
 
 void sockets(Builder& builder, const FilterOptions& options) {
@@ -212,6 +225,9 @@ Result<std::string> compile_filter(const FilterOptions& options) {
   namespaces_and_mounts(builder, options.nested);
   other_processes_and_kernel(builder);
   set_id_files(builder);
+  if (options.nested) {
+    file_capabilities(builder);
+  }
   sockets(builder, options);
   if (builder.failed() != 0) {
     return failure(-builder.failed(), "rule");

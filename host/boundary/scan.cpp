@@ -140,6 +140,7 @@ class Scanner {
           "Use a smaller worktree, or deny a folder that the run does not need (deniedPaths)."));
     }
     judge_unreadable(walked);
+    judge_set_id(walked);
     judge_links(walked);
     judge_sockets(walked);
     judge_mounts(mounts);
@@ -199,6 +200,20 @@ class Scanner {
               " directories cannot be looked into, and the run could open them up: " +
               first_names(walked.unreadable),
           "Give yourself read and search permission there (chmod u+rx), or deny the folder (deniedPaths)."));
+    }
+  }
+
+  // Writing through a mapping leaves the bits in place: what the run puts there would run as the file's
+  // owner.
+  void judge_set_id(const Walked& walked) {
+    if (!walked.set_id.empty()) {
+      scan_.refusals.push_back(refusal(
+          "set-id-inside", walked.set_id.front(),
+          std::to_string(walked.set_id.size()) +
+              " files that the run may write are set-user-id or set-group-id, and whoever starts them would "
+              "run what the run wrote: " +
+              first_names(walked.set_id),
+          "Take the bits away (chmod ug-s), or deny the folder (deniedPaths)."));
     }
   }
 

@@ -12,6 +12,7 @@
 //   listening-socket     a socket that somebody is bound to lies where the run could connect to it
 //   nested-mount         a file system is mounted below a root, and is neither a grant itself nor denied
 //   nested-git-limit, dotfile-mask-limit   more to cover than one launch is allowed
+//   set-id-inside        a file that the run may write is set-user-id or set-group-id
 //   scan-unreadable      a directory that the run could make readable and this process cannot read
 // and as errors: mounts-unreadable, errno names of a root. Does not see what other programs do after
 // activation.
@@ -67,7 +68,7 @@ struct Scan {
 Result<Scan> scan(const Preset& preset, const Roots& roots, const ScanLimits& limits = {});
 
 // The second look. Codes: mounts-changed, root-changed, hard-link-*, listening-socket, nested-git-appeared,
-// nested-git-changed, dotfile-appeared, dotfile-changed, scan-unreadable, hard-link-limit.
+// nested-git-changed, dotfile-appeared, dotfile-changed, scan-unreadable, set-id-inside, hard-link-limit.
 Status recheck_scan(const Scan& scan);
 // The mounts alone: code mounts-changed.
 Status recheck_mounts(const Scan& scan);

@@ -91,11 +91,15 @@ class Again {
         return false;
       }
       const bool changed = info.links != file.links || info.ctime_ns != file.ctime_ns;
-      if (changed && (info.links > 1 || file.links > 1)) {
+      if (changed && (info.links > 1 || file.links > 1 || is_set_id(info))) {
         return false;
       }
     }
     return true;
+  }
+
+  static bool is_set_id(const Stat& info) {
+    return S_ISREG(info.mode) && (info.mode & (S_ISUID | S_ISGID)) != 0;
   }
 
   bool listed_again(const SeenDirectory& seen) const {
@@ -140,7 +144,7 @@ class Again {
     }
     Stat info;
     return type == DT_LNK || !root.writable ||
-           (look(directory, name, info) && info.links == 1 && !S_ISSOCK(info.mode));
+           (look(directory, name, info) && info.links == 1 && !S_ISSOCK(info.mode) && !is_set_id(info));
   }
 
   const Scan& scan_;

@@ -142,6 +142,7 @@ class Walker {
       std::sort(list->begin(), list->end(), by_path);
     }
     std::sort(out.unreadable.begin(), out.unreadable.end());
+    std::sort(out.set_id.begin(), out.set_id.end());
     return out;
   }
 
@@ -203,6 +204,7 @@ class Walker {
     append(out.nested_git, part.nested_git);
     append(out.odd_git, part.odd_git);
     append(out.unreadable, part.unreadable);
+    append(out.set_id, part.set_id);
     for (auto& [inode, linked] : part.linked) {
       Linked& sum = out.linked[inode];
       sum.links = std::max(sum.links, linked.links);
@@ -359,6 +361,9 @@ class Walker {
         ++linked.seen;
         std::string at = joined_path(path(), name);
         linked.first = linked.first.empty() ? std::move(at) : std::min(linked.first, at);
+      }
+      if (S_ISREG(info.mode) && (info.mode & (S_ISUID | S_ISGID)) != 0) {
+        out.set_id.push_back(joined_path(path(), name));
       }
       if (S_ISSOCK(info.mode)) {
         out.sockets.push_back(as_root(joined_path(path(), name), info));

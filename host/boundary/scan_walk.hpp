@@ -63,6 +63,7 @@ struct Walked {
   std::vector<Root> nested_git;    // directories and files
   std::vector<Root> odd_git;       // `.git` that is a link or something else
   std::vector<std::string> unreadable;
+  std::vector<std::string> set_id;  // files below writable roots
   std::size_t entries = 0;
   bool over = false;  // more than max_entries: the rest is incomplete
 };

@@ -133,6 +133,7 @@ const Row group_5[] = {
     {"set_id_mknod", "A set-user-id file is made by mknod.", "filesystem.set-id", Kind::attack, Control::works, Setting::host_network, {"EPERM", "EPERM", "S"}, {}, 0},
     {"set_id_mknodat", "The same relative to a directory.", "filesystem.set-id", Kind::attack, Control::works, Setting::host_network, {"EPERM", "EPERM", "S"}, {}, 0},
     {"device_node", "A character device is made (0:0, which the kernel lets everybody make).", "filesystem.set-id", Kind::attack, Control::works, Setting::host_network, {"EPERM", "EPERM", "LS"}, {}, 0},
+    {"device_by_rename", "A rename that leaves a character device behind (0:0, which the kernel lets everybody make).", "filesystem.set-id", Kind::attack, Control::machine, Setting::host_network, {"EPERM", "EPERM", "S"}, {}, 0},
     {"character_device", "A copy of /dev/null is made.", "filesystem.set-id", Kind::attack, Control::needs_root, Setting::host_network, {"EPERM", "EPERM", "CNLS"}, {}, 0},
     {"block_device", "A block device is made.", "filesystem.set-id", Kind::attack, Control::needs_root, Setting::host_network, {"EPERM", "EPERM", "CNLS"}, {}, 0},
     {"file_capability", "A file of the run is given a capability.", "filesystem.set-id", Kind::attack, Control::needs_root, Setting::host_network, {"EPERM", "EPERM", "CNLS"}, {}, 0},

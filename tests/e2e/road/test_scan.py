@@ -88,6 +88,14 @@ class Refusals(Scan):
         os.link(self.path(".claude", "settings.json"), self.path("src", "x"))
         self.refuse("hard-link-protected")
 
+    def test_a_set_id_file(self):
+        os.chmod(self.world.write(self.path("src", "tool"), b"#!/bin/sh\n", 0o755), 0o4755)
+        result = self.refuse("set-id-inside")
+        self.assertIn(self.path("src", "tool"), result.err.decode() + result.out.decode())
+        os.chmod(self.path("src", "tool"), 0o755)
+        done, _ = self.play("true")
+        self.assertEqual(done.code, 0, done)
+
     def test_a_listening_socket(self):
         with socket.socket(socket.AF_UNIX) as listener:
             listener.bind(self.path("s"))

@@ -3,6 +3,7 @@
 import json
 import os
 import pwd
+import subprocess
 
 import support
 
@@ -151,6 +152,19 @@ class Own(Presets):
         self.assertTrue(said["why"])
         asked = self.absent_names(HITCHRAIL_PROTECTED_NAMES="placeholders")
         self.assertIn("placeholders: HITCHRAIL_PROTECTED_NAMES asks for them", asked["what"])
+
+    def test_an_overlay_holds_them_where_this_user_can_mount_one(self):
+        repo = self.world.repository()
+        options = "lowerdir=/tmp/l,upperdir=/tmp/u,workdir=/tmp/w,userxattr"
+        script = "mount -t tmpfs t /tmp && cd /tmp && mkdir l u w m && mount -t overlay o -o %s m && mkdir m/x" % options
+        can = self.world.uid != 0 and subprocess.run(
+            self.world.command(["unshare", "-Urm", "sh", "-c", script]), capture_output=True, check=False, cwd="/").returncode == 0
+        system = subprocess.run(["stat", "-f", "-c", "%T", repo], capture_output=True, check=True).stdout.decode().strip()
+        explained = self.world.run("sandbox", "explain", "--json", "--worktree", repo).json["evidence"]["absentNames"]
+        if can and system in ("ext2/ext3", "xfs", "btrfs", "tmpfs"):
+            self.assertEqual(explained, "overlay")
+        else:
+            self.assertIn(explained, ("overlay", "placeholder"))
 
     def test_a_disabled_one_is_refused(self):
         repo = self.world.repository()

@@ -170,9 +170,11 @@ constexpr std::uint64_t namespace_flags[] = {CLONE_NEWUSER, CLONE_NEWNS,  CLONE_
 std::set<long> special_calls() {
   std::set<long> special(std::begin(never), std::end(never));
   special.insert(std::begin(mount_family), std::end(mount_family));
-  special.insert({SYS_clone, SYS_clone3, SYS_unshare, SYS_ioctl, SYS_chmod, SYS_fchmod, SYS_fchmodat, 452,
-                  SYS_creat, SYS_mknod, SYS_mknodat, SYS_open, SYS_openat, SYS_openat2, SYS_socket,
-                  SYS_lookup_dcookie, SYS_uselib, SYS_nfsservctl, SYS__sysctl});
+  special.insert(
+      {SYS_clone,     SYS_clone3,  SYS_unshare,        SYS_ioctl,     SYS_chmod,      SYS_fchmod,
+       SYS_fchmodat,  452,         SYS_creat,          SYS_mknod,     SYS_mknodat,    SYS_open,
+       SYS_openat,    SYS_openat2, SYS_socket,         SYS_renameat2, SYS_setxattr,   SYS_lsetxattr,
+       SYS_fsetxattr, 463,         SYS_lookup_dcookie, SYS_uselib,    SYS_nfsservctl, SYS__sysctl});
   return special;
 }
 
@@ -274,6 +276,30 @@ TEST_CASE("filter: namespaces are for the permissive preset only") {
   CHECK(strict(SYS_clone, {17}) == allow);
   CHECK(strict(SYS_clone3) == error(ENOSYS));
   CHECK(nested(SYS_clone3) == error(ENOSYS));
+}
+
+TEST_CASE("filter: where namespaces are allowed no extended attribute can be set, whatever its name") {
+  for (const FilterOptions& options : variants()) {
+    const Filter filter(options);
+    for (const Arguments& each : some_arguments(20)) {
+      for (const long call : {long{SYS_setxattr}, long{SYS_lsetxattr}, long{SYS_fsetxattr}, 463L}) {
+        INFO(call);
+        CHECK(filter(call, each) == (options.nested ? error(EOPNOTSUPP) : allow));
+      }
+    }
+  }
+}
+
+TEST_CASE("filter: a rename leaves no device behind") {
+  for (const FilterOptions& options : variants()) {
+    const Filter filter(options);
+    for (std::uint64_t flags = 0; flags < 16; ++flags) {
+      for (const std::uint64_t garbage : std::initializer_list<std::uint64_t>{0ull, high, 0xfff0ull}) {
+        const bool whiteout = (flags & 4) != 0;  // RENAME_WHITEOUT
+        CHECK(filter(SYS_renameat2, {4, 4, 4, 4, flags | garbage}) == (whiteout ? error(EPERM) : allow));
+      }
+    }
+  }
 }
 
 TEST_CASE("filter: only the socket families of the preset, whatever bits are set above") {

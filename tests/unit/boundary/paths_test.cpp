@@ -248,6 +248,20 @@ TEST_CASE("an advisory preset warns of what is not held, and allows what a provi
   CHECK_FALSE(refusal(compiled(roots(), nothing, policy)).empty());
 }
 
+TEST_CASE("a run that would be this machine's uid 0 makes no namespaces of its own") {
+  const Preset policy = preset(Enforcement::advisory);
+  Machine machine = whole_machine();
+  machine.uid = machine.gid = 0;
+  Roots with = roots();
+  CHECK(refusal(compiled(with, machine, policy)).empty());  // the worktree's owner, 1000
+  with.worktree->root.uid = with.worktree->root.gid = 0;
+  CHECK(refusal(compiled(with, machine, policy)) == "nested-as-root");
+  CHECK(refusal(compiled(with, machine)).empty());  // a required preset
+  with.idmapped = true;
+  with.run_id = 0x7a000001;
+  CHECK(refusal(compiled(with, machine, policy)).empty());
+}
+
 TEST_CASE(
     "a program's package: the last node_modules entry, else a Python environment, else the program alone") {
   const World world;

@@ -128,6 +128,24 @@ TEST_CASE("a link that leads out is seen, however it came about") {
   CHECK(at.again(Recheck::names).empty());  // the cheap look is not for this
 }
 
+TEST_CASE("a file that became set-id, or came as one, is refused") {
+  const bool settled = GENERATE(false, true);
+  const Case at([&](Case&) {
+    if (settled) {
+      let_time_pass();
+    }
+  });
+  SECTION("by chmod") {
+    REQUIRE(chmod(at.path("tree/src/main.c").c_str(), 04755) == 0);
+  }
+  SECTION("moved in") {
+    at.world.write(at.path("outside/tool"), "x");
+    REQUIRE(chmod(at.path("outside/tool").c_str(), 02755) == 0);
+    fs::rename(at.path("outside/tool"), at.path("tree/src/tool"));
+  }
+  CHECK(at.again() == "set-id-inside");
+}
+
 TEST_CASE("a listener that came meanwhile is refused") {
   const Case at;
   const Fd socket(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));

@@ -2,9 +2,11 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/stat.h>
+#include <sys/xattr.h>
 #include <unistd.h>
 
 #include <catch2/catch.hpp>
+#include <cerrno>
 #include <filesystem>
 
 #include "boundary/boundary.hpp"
@@ -441,6 +443,10 @@ TEST_CASE("below an advisory boundary a program makes namespaces and mounts of i
   preset.enforcement = Enforcement::advisory;
   auto compiled = compile(preset, world.roots(), World::machine(), {.backend = Backend::native});
   REQUIRE(compiled.has_value());
+  if (compiled.value().run_uid == 0) {  // root, where nothing can be idmapped
+    CHECK(admit(compiled.value()).error().code == "nested-as-root");
+    return;
+  }
   REQUIRE(admit(compiled.value()).has_value());
   CHECK(compiled.value().nested_allowed);
   REQUIRE(make_placeholders(compiled.value(), world.attempt()).has_value());
@@ -452,5 +458,52 @@ TEST_CASE("below an advisory boundary a program makes namespaces and mounts of i
                     {}, {}, world.run());
   REQUIRE(output.has_value());
   CHECK(output.value().out == "mounted\n/proc/sys/kernel/overflowuid\nordinary\nno terminal\n");
+  REQUIRE(remove_placeholders(world.attempt()).has_value());
+}
+
+TEST_CASE(
+    "below an advisory boundary no file gets a capability, from a user namespace of the run's own either") {
+  const World world;
+  Preset preset = world.preset();
+  preset.enforcement = Enforcement::advisory;
+  auto compiled = compile(preset, world.roots(), World::machine(), {.backend = Backend::native});
+  REQUIRE(compiled.has_value());
+  if (compiled.value().run_uid == 0) {  // root, where nothing can be idmapped
+    CHECK(admit(compiled.value()).error().code == "nested-as-root");
+    return;
+  }
+  REQUIRE(make_placeholders(compiled.value(), world.attempt()).has_value());
+  // Each form of the call, with cap_setuid for everybody; then what the kernel answered and who asked.
+  const std::string program = R"(
+import ctypes, os
+name, value = "security.capability", bytes.fromhex("0100000280000000000000000000000000000000")
+path = "src/program"
+open(path, "w").close()
+file = os.open(path, os.O_RDWR)
+libc = ctypes.CDLL(None, use_errno=True)
+class Arguments(ctypes.Structure):
+    _fields_ = [("value", ctypes.c_uint64), ("size", ctypes.c_uint32), ("flags", ctypes.c_uint32)]
+def newest():
+    buffer = ctypes.create_string_buffer(value, len(value))
+    given = Arguments(ctypes.addressof(buffer), len(value), 0)
+    if libc.syscall(463, -100, path.encode(), 0, name.encode(), ctypes.byref(given), 16) != 0:
+        raise OSError(ctypes.get_errno(), "setxattrat")
+for attack in (lambda: os.setxattr(path, name, value), lambda: os.setxattr(path, name, value, follow_symlinks=False),
+               lambda: os.setxattr(file, name, value), newest):
+    try:
+        attack()
+        print("through")
+    except OSError as error:
+        print(error.errno)
+print("uid", os.getuid())
+)";
+  world.write(world.path("tree/attack.py"), program);
+  auto output = run(compiled.value(), world.shell(compiled.value(), "unshare -Ur python3 attack.py"), {}, {},
+                    world.run());
+  REQUIRE(output.has_value());
+  CHECK(output.value().err.empty());
+  CHECK(output.value().out == "95\n95\n95\n95\nuid 0\n");
+  CHECK(getxattr(world.path("tree/src/program").c_str(), "security.capability", nullptr, 0) < 0);
+  CHECK(errno == ENODATA);
   REQUIRE(remove_placeholders(world.attempt()).has_value());
 }

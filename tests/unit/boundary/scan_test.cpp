@@ -199,6 +199,35 @@ TEST_CASE("more entries than the bound are refused") {
   CHECK(codes(scanned(world, world.preset(), limits)).empty());
 }
 
+TEST_CASE("a set-id file where the run may write is refused, and only there") {
+  const World world;
+  const auto set = [&](const std::string& name, mode_t mode) {
+    fs::create_directories(fs::path(world.path(name)).parent_path());
+    world.write(world.path(name), "#!/bin/sh\n");
+    REQUIRE(chmod(world.path(name).c_str(), mode) == 0);
+  };
+  set("tree/.git/hooks/held", 04755);  // protected
+  set("tree/lib/.git/hooks/held", 02755);
+  set("tree/cache/denied", 04755);
+  REQUIRE(chmod(world.path("tree/src").c_str(), 02755) == 0);  // a folder hands down its group
+  Preset preset = world.preset();
+  preset.denied_paths.push_back("<workspace>/cache");
+  CHECK(codes(scanned(world, preset)).empty());
+  CHECK(codes(scanned(world)) == Codes{"set-id-inside"});
+  set("tree/src/group", 02755);
+  set("tree/src/user", 04755);
+  const Scan found = scanned(world, preset);
+  REQUIRE(codes(found) == Codes{"set-id-inside"});
+  CHECK(found.refusals.front().object == world.path("tree/src/group"));
+  CHECK(found.refusals.front().detail.find(world.path("tree/src/user")) != std::string::npos);
+  REQUIRE(chmod(world.path("tree/src/group").c_str(), 0755) == 0);
+  REQUIRE(chmod(world.path("tree/src/user").c_str(), 0755) == 0);
+  set("tree/src/.env", 04755);
+  CHECK(codes(scanned(world, preset)) == Codes{"set-id-inside"});
+  preset.dotfile_masking = true;
+  CHECK(codes(scanned(world, preset)).empty());
+}
+
 TEST_CASE("a denied folder is not looked at") {
   const World world;
   fs::create_directory(world.path("tree/private"));
