@@ -141,22 +141,54 @@ World::World(const char* base) {
   files();
   sockets();
   ipc();
+  janitor();
   outsider();
 }
 
 World::~World() {
   kill(outsider_, SIGKILL);
   waitpid(outsider_, nullptr, 0);
-  shmctl(segment_, IPC_RMID, nullptr);
-  semctl(semaphore_, 0, IPC_RMID);
-  msgctl(messages_, IPC_RMID, nullptr);
   for (int i = 0; i < fd_count_; ++i) {
     close(fds_[i]);
   }
+  remove_all();
+  close(janitor_pipe_);
+  waitpid(janitor_, nullptr, 0);
+}
+
+void World::remove_all() const {
+  shmctl(segment_, IPC_RMID, nullptr);
+  semctl(semaphore_, 0, IPC_RMID);
+  msgctl(messages_, IPC_RMID, nullptr);
   unlink(memory_);
   syscall(SYS_mq_unlink, queue_);
   unlink(file_);
   nftw(base_, remove_entry, 16, FTW_PHYS | FTW_DEPTH | FTW_MOUNT);
+}
+
+// Shared memory and queues outlive a killed process: another one, in a session of its own, sees the pipe
+// close and removes what is left.
+void World::janitor() {
+  int fds[2];
+  if (pipe2(fds, O_CLOEXEC) < 0) {
+    end("pipe");
+  }
+  janitor_ = fork();
+  if (janitor_ == 0) {
+    setsid();
+    for (const int number : {SIGINT, SIGTERM, SIGHUP, SIGPIPE}) {
+      signal(number, SIG_IGN);
+    }
+    dup2(fds[0], 0);
+    close_range(1, ~0u, 0);
+    char byte;
+    while (read(0, &byte, 1) < 0 && errno == EINTR) {
+    }
+    remove_all();
+    _exit(0);
+  }
+  close(fds[0]);
+  janitor_pipe_ = fds[1];
 }
 
 const char* World::path(const char* name) const {
@@ -245,9 +277,9 @@ void World::sockets() {
 }
 
 void World::ipc() {
-  segment_ = shmget(key_, 4096, IPC_CREAT | 0600);
-  semaphore_ = semget(key_, 1, IPC_CREAT | 0600);
-  messages_ = msgget(key_, IPC_CREAT | 0600);
+  segment_ = shmget(key_, 4096, IPC_CREAT | IPC_EXCL | 0600);
+  semaphore_ = semget(key_, 1, IPC_CREAT | IPC_EXCL | 0600);
+  messages_ = msgget(key_, IPC_CREAT | IPC_EXCL | 0600);
   const int memory = open(memory_, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
   if (memory >= 0) {
     close(memory);

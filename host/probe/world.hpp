@@ -30,6 +30,8 @@ class World {
   void sockets();
   void ipc();
   void outsider();
+  void janitor();
+  void remove_all() const;
   int listen_unix(const char* path, bool abstract, int type);
   int listen_port(int type);
   void set(const char* name, const char* value);
@@ -43,6 +45,8 @@ class World {
   int key_ = 0;
   int segment_ = -1, semaphore_ = -1, messages_ = -1;
   pid_t outsider_ = -1;
+  pid_t janitor_ = -1;
+  int janitor_pipe_ = -1;
 };
 
 }  // namespace hitchrail::probe
