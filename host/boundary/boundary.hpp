@@ -252,8 +252,10 @@ Status make_placeholders(Compiled& compiled, int attempt_dirfd);
 // Removes each placeholder only while it is that very, empty directory, then the record; removes overlay
 // directories and the marks (user.overlay.*) that kernels before 5.14 leave on directories the run made.
 // Idempotent; nothing there is success. For the finisher and recovery, when no process of the run is left.
-// Writes what it left alone to *kept.
-Status remove_placeholders(int attempt_dirfd, std::vector<std::string>* kept = nullptr);
+// Opens up a root of ours that the run closed, and closes it again. Writes what it left alone to *kept, and
+// to *away whether all that is left lies in roots that are no longer at their paths (they are tried again
+// each time, and nobody needs to wait for them). Code placeholders-left.
+Status remove_placeholders(int attempt_dirfd, std::vector<std::string>* kept = nullptr, bool* away = nullptr);
 
 // ---- commands
 // ------------------------------------------------------------------------------------------------------------

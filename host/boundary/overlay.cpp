@@ -26,12 +26,14 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <ctime>
 
 #include "boundary/internal.hpp"
 #include "core/file.hpp"
 #include "core/text.hpp"
 #include "init/kernel.hpp"
 #include "pathfs/pathfs.hpp"
+#include "pathfs/walk.hpp"
 
 namespace hitchrail::boundary {
 namespace {
@@ -216,6 +218,14 @@ struct Marked {
   Identity identity;
 };
 
+// What changed since then may be the run's. ctime is taken from a clock that is behind by up to a tick.
+std::int64_t start_of_doubt() {
+  constexpr std::int64_t tick_ns = 30'000'000;
+  timespec now{};
+  clock_gettime(CLOCK_REALTIME, &now);
+  return std::int64_t{now.tv_sec} * 1'000'000'000 + now.tv_nsec - tick_ns;
+}
+
 json::Value record_of(const std::vector<Marked>& roots) {
   json::Value items = json::Value::array();
   for (const Marked& each : roots) {
@@ -227,6 +237,7 @@ json::Value record_of(const std::vector<Marked>& roots) {
   }
   json::Value document = json::Value::object();
   document.set("schemaVersion", "overlay-roots/v1");
+  document.set("sinceNs", std::to_string(start_of_doubt()));
   document.set("items", std::move(items));
   return document;
 }
@@ -247,9 +258,9 @@ bool unmark(int fd) {
   return all;
 }
 
-// The root itself and the directories at its top level. Nobody else uses these names there: an overlay whose
-// upper layer is a worktree is ours.
-bool unmark_root(const Marked& root) {
+// The root and all directories below it, where they changed since the run began: it may have moved a marked
+// one anywhere. The operator's own marks on others stay. What lies beyond the bounds keeps its marks.
+bool unmark_root(const Marked& root, std::int64_t since_ns) {
   auto directory = pathfs::open_absolute(root.root, O_RDONLY | O_DIRECTORY);
   if (directory.has_error()) {
     return !pathfs::is(directory.error(), pathfs::Code::io);  // gone: nothing of ours is there
@@ -259,22 +270,26 @@ bool unmark_root(const Marked& root) {
   if (found.has_error() || Identity{found.value().device, found.value().inode} != root.identity) {
     return true;
   }
-  bool all = unmark(fd);
-  auto names = pathfs::list_directory(fd);
-  if (names.has_error()) {
-    return false;
-  }
-  for (const std::string& name : names.value()) {
-    const auto entry = pathfs::identify_at(fd, name);
-    if (entry.has_error() || entry.value().type != pathfs::FileType::directory) {
-      continue;
+  bool all = found.value().changed_ns < since_ns || unmark(fd);
+  const pathfs::WalkLimits limits{256, 250'000, 250'000};
+  const auto walked = pathfs::walk(fd, "", limits, [&](const pathfs::Visit& visit) {
+    if (visit.type != pathfs::FileType::directory) {
+      return pathfs::Next::go_on;
     }
-    const auto child = pathfs::open_directory_beneath(fd, name);
-    all = child.has_value()
-              ? unmark(child.value().get()) && all
-              : all && pathfs::io_reason(child.error()) != "eio";  // an unreadable one keeps its mark
-  }
-  return all;
+    if (visit.parent.empty() && std::find(protected_names().begin(), protected_names().end(), visit.name) !=
+                                    protected_names().end()) {
+      return pathfs::Next::skip;  // the run could not write there
+    }
+    const auto entry = pathfs::identify_at(visit.directory, visit.name);
+    if (entry.has_value() && entry.value().changed_ns >= since_ns) {
+      const auto child = pathfs::open_directory_beneath(visit.directory, visit.name);
+      all = child.has_value()
+                ? unmark(child.value().get()) && all
+                : all && pathfs::io_reason(child.error()) != "eio";  // an unreadable one keeps its mark
+    }
+    return pathfs::Next::go_on;
+  });
+  return all && (walked.has_value() || pathfs::is(walked.error(), pathfs::Code::walk_limit));
 }
 
 bool unmark_all(int overlay) {
@@ -287,12 +302,14 @@ bool unmark_all(int overlay) {
     return true;
   }
   bool all = true;
+  const std::int64_t since_ns =
+      std::strtoll(document.value().get("sinceNs").as_string().c_str(), nullptr, 10);
   for (const json::Value& item : document.value().get("items").items()) {
     const auto number = [&](const char* key) {
       return std::strtoull(item.get(key).as_string().c_str(), nullptr, 10);
     };
     const Marked root{hex_decode(item.get("root").as_string()), {number("device"), number("inode")}};
-    all = unmark_root(root) && all;
+    all = unmark_root(root, since_ns) && all;
   }
   return all;
 }

@@ -5,6 +5,7 @@
 // is recorded, then it is renamed (never over anything). So at every point a record on disk names what may
 // exist: by a name nobody else uses, or by its inode.
 #include <fcntl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -94,6 +95,44 @@ Result<Fd> open_root(const Placeholder& each) {
   return root;
 }
 
+// The run may have closed the root to its owner, which is us: open it up for the moment. Roots that we may
+// search and write, or that are not ours, are left as they are.
+class OpenedUp {
+ public:
+  explicit OpenedUp(const Placeholder& each) {
+    auto path = pathfs::open_absolute(each.root, O_PATH | O_DIRECTORY);
+    if (path.has_error()) {
+      return;
+    }
+    const auto found = pathfs::identify(path.value().get());
+    if (found.has_error() || Identity{found.value().device, found.value().inode} != each.root_identity ||
+        found.value().uid != geteuid() || geteuid() == 0 || (found.value().mode & S_IRWXU) == S_IRWXU) {
+      return;
+    }
+    const std::size_t slash = each.root.rfind('/');
+    auto parent = pathfs::open_absolute(slash == 0 ? "/" : each.root.substr(0, slash), O_PATH | O_DIRECTORY);
+    if (parent.has_value() &&
+        pathfs::chmod_beneath(parent.value().get(), each.root.substr(slash + 1), found.value().mode | S_IRWXU)
+            .has_value()) {
+      mode_ = found.value().mode;
+      if (auto opened = open_root(each); opened.has_value()) {
+        root_ = std::move(opened).value();
+      }
+    }
+  }
+  ~OpenedUp() {
+    if (root_) {
+      (void)fchmod(root_.get(), mode_);
+    }
+  }
+  OpenedUp(const OpenedUp&) = delete;
+  OpenedUp& operator=(const OpenedUp&) = delete;
+
+ private:
+  Fd root_;
+  mode_t mode_ = 0;
+};
+
 std::optional<Identity> identity_of(int root, const std::string& name) {
   const auto found = pathfs::identify_at(root, name);
   if (found.has_error() || found.value().type != pathfs::FileType::directory) {
@@ -144,19 +183,25 @@ Status make_all(int attempt_dirfd, std::vector<Placeholder>& list) {
   return rename_all(list);
 }
 
-Status remove_recorded(int attempt_dirfd, std::vector<std::string>* kept) {
+Status remove_recorded(int attempt_dirfd, std::vector<std::string>* kept, bool* away) {
   auto read = read_record(attempt_dirfd);
   if (read.has_error()) {
     return read.error().code == "enoent" ? Status{} : Status{read.error()};
   }
   bool all = true;
+  bool moved = false;
+  bool others = false;
   for (const Placeholder& each : read.value()) {
+    const OpenedUp opened_up(each);
     auto root = open_root(each);
     if (root.has_error()) {
-      // Gone, or another one at its place: nothing of ours is there. Anything else (no permission, say) may
-      // pass.
-      if (pathfs::is(root.error(), pathfs::Code::io)) {
+      // Gone is gone. Another one, or a link, at its place: it was moved, and may come back. Anything else
+      // (no permission, say) may pass.
+      if (!pathfs::is(root.error(), pathfs::Code::not_found)) {
         all = false;
+        const bool passes = pathfs::is(root.error(), pathfs::Code::io);
+        moved = moved || !passes;
+        others = others || passes;
         if (kept != nullptr) {
           kept->push_back(each.root + "/" + each.name);
         }
@@ -167,6 +212,7 @@ Status remove_recorded(int attempt_dirfd, std::vector<std::string>* kept) {
     const Status working = pathfs::remove_directory_beneath(fd, each.working_name);
     if (working.has_error() && !pathfs::is(working.error(), pathfs::Code::not_found)) {
       all = false;
+      others = true;
     }
     const auto found = identity_of(fd, each.name);
     if (!found || each.identity.ino == 0 || *found != each.identity) {
@@ -175,11 +221,26 @@ Status remove_recorded(int attempt_dirfd, std::vector<std::string>* kept) {
     // rmdir itself refuses what is not empty.
     const Status removed = pathfs::remove_directory_beneath(fd, each.name);
     if (removed.has_error() && !pathfs::is(removed.error(), pathfs::Code::not_found)) {
-      all = all && pathfs::io_reason(removed.error()) == "enotempty";
+      const bool stays = pathfs::io_reason(removed.error()) == "enotempty";
+      all = all && stays;
+      others = others || !stays;
       if (kept != nullptr) {
         kept->push_back(each.root + "/" + each.name);
       }
     }
+  }
+  if (moved && away != nullptr) {
+    *away = !others;
+  }
+  if (moved && !others) {
+    return Error{
+        ErrorClass::failed,
+        "placeholders-left",
+        "remove placeholders",
+        record_name,
+        "Another directory, or a link, is where the worktree was: empty protected directories may be "
+        "left where it is now.",
+        "Put it back and run: hitchrail runs recover; or remove them there by hand"};
   }
   if (!all) {
     return Error{ErrorClass::failed,
@@ -244,10 +305,10 @@ Status make_placeholders(Compiled& compiled, int attempt_dirfd) {
   return {};
 }
 
-Status remove_placeholders(int attempt_dirfd, std::vector<std::string>* kept) {
+Status remove_placeholders(int attempt_dirfd, std::vector<std::string>* kept, bool* away) {
   const Status overlay = remove_overlay_directories(attempt_dirfd);
   const Status groups = remove_control_groups(attempt_dirfd);
-  const Status placeholders = remove_recorded(attempt_dirfd, kept);
+  const Status placeholders = remove_recorded(attempt_dirfd, kept, away);
   return placeholders.has_error() ? placeholders : overlay.has_error() ? overlay : groups;
 }
 

@@ -27,7 +27,11 @@ constexpr const char* making = ".new-";
 // What a command left in its directory and in the worktree, in an order that a killed cleaner can begin
 // again: the lock file goes last, and what has none is nobody's.
 Status clean_up(int state, int parent, int directory, const std::string& id, bool keep_git) {
-  HR_CHECK(boundary::remove_placeholders(directory));
+  bool away = false;
+  const Status left = boundary::remove_placeholders(directory, nullptr, &away);
+  if (left.has_error() && !away) {
+    return left;
+  }
   for (const char* name : {"home", "temp"}) {
     HR_CHECK(remove_tree_at(directory, name));
   }
@@ -35,6 +39,7 @@ Status clean_up(int state, int parent, int directory, const std::string& id, boo
   if (auto database = store::Store::open(state, store::Access::write); database.has_value()) {
     HR_CHECK(database.value().release_worktree(id));
   }
+  HR_CHECK(left);  // the record stays, and with the lock file it is tried again
   if (keep_git) {
     (void)::unlinkat(directory, "lock", 0);
     return {};

@@ -126,6 +126,32 @@ TEST_CASE("marks of an overlay go from the worktree's top level, whoever made th
   }
 }
 
+TEST_CASE("marks go from wherever the run moved a directory, and the operator's own on others stay") {
+  const World world;
+  if (!has_overlay(world)) {
+    return;
+  }
+  const auto mark = [&](const char* name) {
+    REQUIRE(setxattr(world.path(name).c_str(), "user.overlay.opaque", "y", 1, 0) == 0);
+  };
+  const auto marked = [&](const char* name) {
+    return getxattr(world.path(name).c_str(), "user.overlay.opaque", nullptr, 0) >= 0;
+  };
+  fs::create_directories(world.path("tree/old/deep"));
+  fs::create_directories(world.path("tree/a"));
+  mark("tree/old");
+  mark("tree/old/deep");
+  usleep(100'000);
+  const Compiled compiled = world.compiled(Backend::native);
+  fs::create_directories(world.path("tree/b"));  // as older kernels do it: marked at the top, then moved
+  mark("tree/b");
+  fs::rename(world.path("tree/b"), world.path("tree/a/d"));
+  REQUIRE(remove_placeholders(world.attempt()).has_value());
+  CHECK_FALSE(marked("tree/a/d"));
+  CHECK(marked("tree/old"));
+  CHECK(marked("tree/old/deep"));
+}
+
 TEST_CASE("a run leaves no mark of the overlay on a kernel since 5.14") {
   const World world;
   if (!has_overlay(world)) {

@@ -1,9 +1,11 @@
 // Protected names that do not exist: held during the run, gone afterwards, whatever died in between.
 #include <signal.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <cstdio>
 #include <cstdlib>
 
 #include <algorithm>
@@ -111,6 +113,54 @@ TEST_CASE("only the very, empty directory is removed") {
   CHECK(kept == std::vector<std::string>{world.path("tree/.codex")});
   CHECK(world.read(world.path("tree/.codex/config.toml")) == "mine\n");
   CHECK_FALSE(fs::exists(world.path("tree/.agents")));
+}
+
+TEST_CASE("a worktree that the run closed to its owner is opened up for the removal and closed again") {
+  const mode_t mode = GENERATE(0555u, 0500u, 0444u, 0000u);
+  const PlaceholderWorld world;
+  const RunOutput output = [&] {
+    const Compiled compiled = world.compiled(Backend::native);
+    char text[32];
+    std::snprintf(text, sizeof text, "chmod %o .", static_cast<unsigned>(mode));
+    auto done = run(compiled, world.shell(compiled, text), {}, {}, world.run());
+    REQUIRE(done.has_value());
+    return std::move(done).value();
+  }();
+  CHECK(output.value == 0);
+  std::vector<std::string> kept;
+  CHECK(remove_placeholders(world.attempt(), &kept).has_value());
+  CHECK(kept.empty());
+  CHECK_FALSE(fs::exists(world.path("attempt/placeholders")));
+  struct stat info {};
+  REQUIRE(stat(world.worktree().c_str(), &info) == 0);
+  CHECK((info.st_mode & 07777) == mode);
+  REQUIRE(chmod(world.worktree().c_str(), 0755) == 0);
+  CHECK(listing(world.worktree()) == before);
+}
+
+TEST_CASE("a worktree that was moved and replaced keeps its record, which works when it is back") {
+  const PlaceholderWorld world;
+  const Compiled compiled = world.compiled(Backend::native);
+  fs::rename(world.worktree(), world.path("moved"));
+  SECTION("by another directory") {
+    fs::create_directory(world.worktree());
+  }
+  SECTION("by a link to it") {
+    fs::create_directory_symlink("moved", world.worktree());
+  }
+  for (int i = 0; i < 2; ++i) {
+    bool away = false;
+    const Status left = remove_placeholders(world.attempt(), nullptr, &away);
+    REQUIRE(left.has_error());
+    CHECK(left.error().code == "placeholders-left");
+    CHECK(away);
+    CHECK(listing(world.path("moved")).size() == 6);
+  }
+  fs::remove(world.worktree());
+  fs::rename(world.path("moved"), world.worktree());
+  REQUIRE(remove_placeholders(world.attempt()).has_value());
+  CHECK(listing(world.worktree()) == before);
+  CHECK_FALSE(fs::exists(world.path("attempt/placeholders")));
 }
 
 TEST_CASE("a name that appears in between is an error, and what was made is taken back") {
