@@ -178,7 +178,8 @@ struct Compiled {
   bool run_directories = true;  // the boundary wants RunDirectories
   bool git_file = false;        // the worktree's .git is a file (linked worktree)
   bool has_git = false;
-  std::string worktree;  // path inside
+  bool git_has_denied = false;  // something inside the worktree is denied or masked, and git may have it
+  std::string worktree;         // path inside
   std::uint64_t max_processes = 0;
   std::uint64_t max_memory = 0;  // bytes, 0 = none
   Enforcement enforcement = Enforcement::required;

@@ -320,6 +320,11 @@ void add_warnings(const Roots& roots, const Machine& machine, Compiled& out) {
   if (out.network == Network::host) {
     out.warnings.push_back({"network-host", "The preset gives the run the host's network."});
   }
+  if (out.git_has_denied) {
+    out.warnings.push_back({"git-has-denied",
+                            "Paths inside the worktree are denied or masked, and git's objects are not: what "
+                            "was ever committed of them can be read (git show)."});
+  }
   if (out.run_uid == 0) {
     out.warnings.push_back({"uid-0",
                             "The run keeps uid 0 (root owns the worktree, and its file system takes no "
@@ -334,6 +339,16 @@ void add_warnings(const Roots& roots, const Machine& machine, Compiled& out) {
                             "Absent protected names are empty directories in the worktree while the run "
                             "lasts."});
   }
+}
+
+// Git's objects cannot be withheld one by one: a commit needs them all.
+bool git_has_denied(const Compiled& out) {
+  const auto inside = [&](const Root& root) {
+    return root.path != out.worktree && contains(out.worktree, root.path) &&
+           !contains(out.worktree + "/.git", root.path);
+  };
+  return out.has_git && (std::any_of(out.denied.begin(), out.denied.end(), inside) ||
+                         std::any_of(out.masks.begin(), out.masks.end(), inside));
 }
 
 }  // namespace
@@ -376,6 +391,7 @@ Result<Compiled> compile_with(const Preset& preset, const Roots& roots, const Ma
   judge_nested_root(out);
   judge_paths(roots, out);
   take_scan(preset, roots, out);
+  out.git_has_denied = git_has_denied(out);
   add_warnings(roots, machine, out);
   out.proof = options.proof;
   HR_CHECK(add_evidence(preset.digest, machine, out));

@@ -163,7 +163,11 @@ Status add_evidence(const std::string& preset_digest, const Machine& machine, Co
   evidence.set("userMode", user_mode(compiled));
   evidence.set("proves", string_list(proven));
   evidence.set("doesNotProve", string_list(unproven));
-  evidence.set("notHeld", string_list(compiled.unheld));
+  std::vector<std::string> not_held = compiled.unheld;
+  if (compiled.git_has_denied) {
+    not_held.emplace_back("git-has-denied");
+  }
+  evidence.set("notHeld", string_list(not_held));
   if (!compiled.proof.empty()) {
     evidence.set("proof", compiled.proof);
   }

@@ -1,4 +1,4 @@
-// scan(): the walk's findings, judged.
+// scan(): the walk's findings, judged. Where git directories lead is scan_git.cpp's.
 #include "boundary/scan.hpp"
 
 #include <fcntl.h>
@@ -9,6 +9,7 @@
 #include <optional>
 #include <set>
 #include <thread>
+#include <utility>
 
 #include "boundary/internal.hpp"
 #include "boundary/preset.hpp"
@@ -22,7 +23,6 @@ namespace hitchrail::boundary {
 namespace {
 
 constexpr std::size_t shown_names = 3;
-constexpr std::size_t max_git_file = 8192;
 
 Error refusal(const char* code, std::string object, std::string detail, std::string remedy) {
   return Error{ErrorClass::refused, code, "scan roots", std::move(object), std::move(detail),
@@ -131,6 +131,14 @@ class Scanner {
     HR_TRY(mounts, read_mounts());
     scan_.topology = mount_topology(mounts, memory_->granted);
     HR_TRY(walked, walk(memory_->plan));
+    git_ = held_git(memory_->plan, walked, roots_.denied);
+    if (!git_.followed.empty()) {  // held, so none of its files counts as a writable name
+      memory_->plan.stop.insert(git_.followed.begin(), git_.followed.end());
+      std::vector<Root> dotfiles = std::move(walked.dotfiles);
+      HR_TRY(without, walk(memory_->plan));
+      walked = std::move(without);
+      walked.dotfiles = std::move(dotfiles);
+    }
     memory_->directories = std::move(walked.directories);
     scan_.entries = walked.entries;
     if (walked.over) {
@@ -144,7 +152,7 @@ class Scanner {
     judge_links(walked);
     judge_sockets(walked);
     judge_mounts(mounts);
-    HR_CHECK(take_nested_git(walked));
+    take_nested_git();
     take_dotfiles(walked);
     scan_.memory = std::move(memory_);
     return std::move(scan_);
@@ -229,7 +237,7 @@ class Scanner {
         }
       }
     }
-    for (const auto* list : {&walked.nested_git, &roots_.stores}) {
+    for (const auto* list : {&std::as_const(git_.held), &roots_.stores}) {
       for (const Root& place : *list) {
         search.below(place, false);
       }
@@ -288,24 +296,9 @@ class Scanner {
   }
 
   // ---- nested git
-  Status take_nested_git(const Walked& walked) {
-    for (const Root& odd : walked.odd_git) {
-      Stat info;
-      const bool is_link = look_at(odd.path, info) && S_ISLNK(info.mode);
-      scan_.refusals.push_back(
-          is_link ? refusal("protected-name-symlink", odd.path, "A nested git directory is a symbolic link.",
-                            "Replace the link by what it points to.")
-                  : refusal("protected-name-type", odd.path, "A `.git` is neither a file nor a directory.",
-                            "Remove it."));
-    }
-    scan_.nested_git = walked.nested_git;
-    for (const Root& nested : walked.nested_git) {
-      if (!nested.directory) {
-        HR_CHECK(follow_git_file(nested));
-      }
-    }
-    std::sort(scan_.nested_git.begin(), scan_.nested_git.end(),
-              [](const Root& a, const Root& b) { return a.path < b.path; });
+  void take_nested_git() {
+    scan_.refusals.insert(scan_.refusals.end(), git_.refusals.begin(), git_.refusals.end());
+    scan_.nested_git = std::move(git_.held);
     if (scan_.nested_git.size() > limits_.max_nested_git) {
       scan_.refusals.push_back(
           refusal("nested-git-limit", scan_.nested_git[limits_.max_nested_git].path,
@@ -316,82 +309,6 @@ class Scanner {
                   "Use a worktree with fewer repositories in it, or deny their folder (deniedPaths)."));
       scan_.nested_git.resize(limits_.max_nested_git);
     }
-    return {};
-  }
-
-  // A `.git` file may name a git directory that lies where the run may write: that one is held too.
-  Status follow_git_file(const Root& file) {
-    auto opened = pathfs::open_absolute(file.path, O_RDONLY);
-    Stat found;
-    if (opened.has_error() || !look(opened.value().get(), "", found) || !S_ISREG(found.mode)) {
-      return {};  // gone, or closed to us and so to the run; the second look compares
-    }
-    auto text = read_all(opened.value().get(), max_git_file);
-    constexpr std::string_view prefix = "gitdir: ";
-    if (text.has_error() || !text.value().starts_with(prefix)) {
-      return {};
-    }
-    std::string target = text.value().substr(prefix.size());
-    while (!target.empty() && (target.back() == '\n' || target.back() == '\r')) {
-      target.pop_back();
-    }
-    const std::string folder = file.path.substr(0, file.path.rfind('/'));
-    const std::string path = normal_path(target.starts_with('/') ? target : folder + "/" + target);
-    if (!written(path)) {
-      return {};
-    }
-    auto root = resolve_root(path, false);
-    if (root.has_error()) {
-      if (root.error().code == "root-missing") {
-        return {};
-      }
-      scan_.refusals.push_back(refusal("protected-name-symlink", file.path,
-                                       "Its git directory is reached through a symbolic link.",
-                                       "Run: git submodule absorbgitdirs, or remove the link."));
-      return {};
-    }
-    if (std::none_of(scan_.nested_git.begin(), scan_.nested_git.end(),
-                     [&](const Root& known) { return contains(known.path, path); })) {
-      scan_.nested_git.push_back(std::move(root).value());
-    }
-    return {};
-  }
-
-  [[nodiscard]] bool written(const std::string& path) const {
-    for (const WalkRoot& root : memory_->plan.roots) {
-      if (!root.writable || !contains(root.root.path, path) || root.root.path == path) {
-        continue;
-      }
-      const bool held =
-          std::any_of(protected_names().begin(), protected_names().end(),
-                      [&](const char* name) { return contains(joined_path(root.root.path, name), path); });
-      if (!held && !lies_in_any(roots_.denied, path)) {
-        return true;
-      }
-    }
-    return false;
-  }
-
-  static std::string normal_path(const std::string& path) {
-    std::vector<std::string> parts;
-    std::size_t begin = 0;
-    while (begin < path.size()) {
-      const std::size_t end = std::min(path.find('/', begin), path.size());
-      const std::string part = path.substr(begin, end - begin);
-      if (part == "..") {
-        if (!parts.empty()) {
-          parts.pop_back();
-        }
-      } else if (!part.empty() && part != ".") {
-        parts.push_back(part);
-      }
-      begin = end + 1;
-    }
-    std::string out;
-    for (const std::string& part : parts) {
-      out += "/" + part;
-    }
-    return out.empty() ? "/" : out;
   }
 
   void take_dotfiles(Walked& walked) {
@@ -416,6 +333,7 @@ class Scanner {
   const Roots& roots_;
   const ScanLimits& limits_;
   std::shared_ptr<ScanMemory> memory_;
+  HeldGit git_;
   Scan scan_;
 };
 

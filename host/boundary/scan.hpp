@@ -11,6 +11,7 @@
 //   hard-link-limit      more entries below the roots than ScanLimits::max_entries
 //   listening-socket     a socket that somebody is bound to lies where the run could connect to it
 //   nested-mount         a file system is mounted below a root, and is neither a grant itself nor denied
+//   nested-git-root      a writable root is itself a repository, or the common directory of one
 //   nested-git-limit, dotfile-mask-limit   more to cover than one launch is allowed
 //   set-id-inside        a file that the run may write is set-user-id or set-group-id
 //   scan-unreadable      a directory that the run could make readable and this process cannot read
@@ -59,9 +60,12 @@ struct ScanMemory;
 struct Scan {
   std::vector<Error> refusals;  // kind refused, the worst first; empty: nothing stands in the way
   std::vector<Root> masks;  // every dot entry to be covered when the preset masks dotfiles, sorted by path
-  std::vector<Root> nested_git;  // every `.git` below the top level of a writable root, sorted by path
-  std::string topology;          // sha256: over the mounts below the roots
-  std::size_t entries = 0;       // looked at
+  // Every git directory below the top level of a writable root, sorted by path, none below another: `.git`,
+  // what git takes for a repository whatever its name is, and where `.git` files (the top level's, too) and
+  // `commondir` files lead.
+  std::vector<Root> nested_git;
+  std::string topology;                      // sha256: over the mounts below the roots
+  std::size_t entries = 0;                   // looked at
   std::shared_ptr<const ScanMemory> memory;  // what recheck_scan() compares with
 };
 // Roots as compile() gets them, preset paths already resolved into them.

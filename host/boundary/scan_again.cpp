@@ -123,6 +123,10 @@ class Again {
           memory_.plan.stop.count(at) != 0) {
         return true;
       }
+      if ((git_part(name) & ~git_own) != 0 && root.writable) {
+        fine = false;  // what git takes for a repository is for a new scan
+        return false;
+      }
       const bool listed = known.count(name) != 0;
       met += listed ? 1 : 0;
       fine = type != DT_UNKNOWN && unharmful(root, directory.get(), name, at, type, listed);

@@ -16,6 +16,7 @@
 #include <mutex>
 #include <system_error>
 #include <thread>
+#include <utility>
 
 #include "boundary/internal.hpp"
 #include "pathfs/pathfs.hpp"
@@ -82,6 +83,20 @@ bool is_protected_name(const char* name) {
                                        [&](const char* each) { return std::strcmp(each, name) == 0; });
 }
 
+unsigned git_part(const char* name) {
+  constexpr std::pair<const char*, unsigned> parts[] = {{"HEAD", git_head},
+                                                        {"objects", git_objects},
+                                                        {"refs", git_refs},
+                                                        {"commondir", git_common},
+                                                        {".git", git_own}};
+  for (const auto& [part, bit] : parts) {
+    if (name[0] == part[0] && std::strcmp(name, part) == 0) {
+      return bit;
+    }
+  }
+  return 0;
+}
+
 bool is_masked_name(const char* name, unsigned char type) {
   if (name[0] != '.') {
     return false;
@@ -106,6 +121,7 @@ namespace {
 struct Job {
   std::uint32_t root = 0;
   std::string path;
+  bool held = false;  // lies in a repository that is held: walked for what is to be masked
 };
 
 class Walker {
@@ -121,7 +137,7 @@ class Walker {
       HR_TRY(opened, open_walk_root(plan_.roots[i].root));
       roots_.push_back(std::move(opened));
       if (plan_.roots[i].root.directory) {
-        jobs_.push_back({i, ""});
+        jobs_.push_back({i, "", false});
       }
     }
     Walked out;
@@ -203,6 +219,7 @@ class Walker {
     append(out.dotfiles, part.dotfiles);
     append(out.nested_git, part.nested_git);
     append(out.odd_git, part.odd_git);
+    append(out.bare_roots, part.bare_roots);
     append(out.unreadable, part.unreadable);
     append(out.set_id, part.set_id);
     for (auto& [inode, linked] : part.linked) {
@@ -252,6 +269,7 @@ class Walker {
     seen.identity = own.identity;
     seen.ctime_ns = own.ctime_ns >= doubt_ns_ ? 0 : own.ctime_ns;
     Visit visit{*this, job, plan_.roots[job.root], directory.get(), seen, out, below, "", false};
+    const Mark mark{out.sockets.size(), out.nested_git.size(), out.odd_git.size()};
     if (!plan_.stop.empty()) {
       const std::string path = absolute(job);
       visit.may_stop = stop_parents_.count(path) != 0;
@@ -264,9 +282,46 @@ class Walker {
     if (visit.closed) {
       closed(job, out);
     }
+    if (is_repository(visit.parts) && visit.root.writable && !job.held) {
+      take_repository(job, own, mark, visit);
+    }
     seen.path = job.path;
     out.directories.push_back(std::move(seen));
     return !visit.ended;
+  }
+
+  struct Visit;
+  struct Mark {
+    std::size_t sockets, nested_git, odd_git;
+  };
+
+  // Like a nested `.git`: held as a whole and not looked into, but for what is to be masked.
+  void take_repository(const Job& job, const Stat& own, const Mark& mark, Visit& visit) const {
+    Walked& out = visit.out;
+    if (job.path.empty()) {
+      if ((visit.parts & git_own) == 0) {  // git looks for `.git` first
+        out.bare_roots.push_back(absolute(job));
+      }
+      return;
+    }
+    for (const SeenFile& file : visit.seen.files) {
+      const auto linked = out.linked.find({own.identity.dev, file.ino});
+      if (file.links > 1 && linked != out.linked.end() && --linked->second.seen == 0) {
+        out.linked.erase(linked);
+      }
+    }
+    visit.seen.files.clear();
+    out.sockets.resize(mark.sockets);
+    out.nested_git.resize(mark.nested_git);
+    out.odd_git.resize(mark.odd_git);
+    out.nested_git.push_back(as_root(absolute(job), own));
+    for (Job& each : visit.below) {
+      each.held = true;
+    }
+    if (!plan_.masking) {
+      visit.below.clear();
+      visit.seen.others.clear();
+    }
   }
 
   // Not ours to read. Harmless when the run, which has at most our rights, can neither enter it nor open it
@@ -295,6 +350,7 @@ class Walker {
     bool may_stop;
     bool closed = false;
     bool ended = false;
+    unsigned parts = 0;  // GitPart
 
     const std::string& path() {
       if (path_.empty()) {
@@ -321,6 +377,7 @@ class Walker {
         ended = true;
         return false;
       }
+      parts |= git_part(name);
       const bool top = job.path.empty();
       if ((top && root.protects && is_protected_name(name)) ||
           (may_stop && walker.plan_.stop.count(joined_path(path(), name)) != 0)) {
@@ -338,13 +395,13 @@ class Walker {
       }
       if (type == DT_DIR) {
         seen.others.push_back(remember(name));
-        below.push_back({job.root, joined_path(job.path, name)});
+        below.push_back({job.root, joined_path(job.path, name), job.held});
         if (below.back().path.size() > max_path) {
           walker.over_ = true;
           ended = true;
           return false;
         }
-      } else if (type != DT_LNK && root.writable) {
+      } else if (type != DT_LNK && root.writable && !job.held) {
         file(name, info);
       }
       return true;
@@ -372,7 +429,7 @@ class Walker {
 
     // Nested git directories and what is masked are not looked into. False: an entry like any other.
     bool dot(const char* name, unsigned char type) {
-      const bool git = root.writable && std::strcmp(name, ".git") == 0;
+      const bool git = root.writable && !job.held && std::strcmp(name, ".git") == 0;
       if (!git && !(walker.plan_.masking && is_masked_name(name, type))) {
         return false;
       }

@@ -60,8 +60,10 @@ struct Walked {
   std::map<Inode, Linked> linked;  // below writable roots
   std::vector<Root> sockets;       // below writable roots
   std::vector<Root> dotfiles;      // with masking
-  std::vector<Root> nested_git;    // directories and files
-  std::vector<Root> odd_git;       // `.git` that is a link or something else
+  std::vector<Root>
+      nested_git;  // `.git` directories and files, and what git takes for a repository (is_repository)
+  std::vector<std::string> bare_roots;  // writable roots that are such a one themselves
+  std::vector<Root> odd_git;            // `.git` that is a link or something else
   std::vector<std::string> unreadable;
   std::vector<std::string> set_id;  // files below writable roots
   std::size_t entries = 0;
@@ -69,6 +71,24 @@ struct Walked {
 };
 // Errors: a root that cannot be opened or is another one than before (root-changed), and errno names.
 Result<Walked> walk(const WalkPlan& plan);
+
+// The git directories to be held, sorted, none below another: those of the walk, and those to which `.git`
+// files (also the roots' own) and `commondir` files lead where the run may write.
+struct HeldGit {
+  std::vector<Root> held;
+  std::vector<std::string> followed;  // of these, what the walk did not know as one
+  std::vector<Error> refusals;
+};
+HeldGit held_git(const WalkPlan& plan, const Walked& walked, const std::vector<Root>& denied);
+
+// Names by which git knows a directory, whatever its own name is, as a repository: HEAD, and either objects
+// and refs or a commondir file. 0: another name.
+enum GitPart : unsigned { git_head = 1, git_objects = 2, git_refs = 4, git_common = 8, git_own = 16 };
+unsigned git_part(const char* name);
+inline bool is_repository(unsigned parts) {
+  constexpr unsigned both = git_objects | git_refs;
+  return (parts & git_head) != 0 && ((parts & both) == both || (parts & git_common) != 0);
+}
 
 struct Stat {
   Identity identity;

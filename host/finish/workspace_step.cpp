@@ -72,7 +72,8 @@ json::Value evidence_item(const char* id, const char* kind, std::string summary,
 bool is_lost_work(const workspace::RefReport& report) {
   return report.reason == "diverged" || report.reason == "branch-moved" ||
          report.reason == "branch-switched" || report.reason == "objects-invalid" ||
-         report.reason == "gitlink-added" || report.reason == "private-damaged";
+         report.reason == "gitlink-added" || report.reason == "protected-name-committed" ||
+         report.reason == "private-damaged";
 }
 
 void judge(const workspace::Evidence& evidence, const workspace::ImportReport& report,

@@ -264,7 +264,8 @@ Result<boundary::RunDirectories> fill(const Ground& ground, const Planned& plann
 }
 
 std::string report_text(const workspace::RefReport& ref) {
-  return ref.ref + " at " + ref.to + (ref.reason.empty() ? "" : " (" + ref.reason + ")");
+  return ref.ref + (ref.to.empty() ? "" : " at " + ref.to) +
+         (ref.reason.empty() ? "" : " (" + ref.reason + ")");
 }
 
 // Commits of the command: imported when asked, else named. What could not be imported keeps its git
@@ -304,7 +305,8 @@ void take_commits(const Ground& ground, const ExecRequest& request, const Planne
     notes.push_back("imported " + report_text(ref));
   }
   for (const auto& ref : report.value().not_imported) {
-    if (ref.ref != "index") {
+    // An index goes with its branch: without --import it is not worth a line.
+    if (ref.ref != "index" || request.import_commits) {
       notes.push_back("not imported: " + report_text(ref) + (request.import_commits ? "" : "; use --import"));
     }
   }

@@ -2,9 +2,12 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <array>
 #include <cerrno>
 #include <chrono>
 #include <ctime>
+#include <set>
 #include <thread>
 
 #include "core/canonical.hpp"
@@ -26,6 +29,16 @@ constexpr std::size_t kMaxListing = 512u << 20;
 constexpr std::size_t kMaxOtherRefs = 64;
 constexpr int kInstallAttempts = 3;
 constexpr std::chrono::milliseconds kLockWait{2'000};
+
+// In any case of letters: a file system that does not tell them apart writes the same file. `.git` and what
+// file systems take for it is refused by git's own checks (objects-invalid) and by parse_index().
+bool is_protected(std::string_view name) {
+  constexpr std::array<std::string_view, 4> names{".agents", ".codex", ".claude", ".hitchrail"};
+  return std::any_of(names.begin(), names.end(), [&](std::string_view each) {
+    return std::equal(each.begin(), each.end(), name.begin(), name.end(),
+                      [](char a, char b) { return a == (b >= 'A' && b <= 'Z' ? b - 'A' + 'a' : b); });
+  });
+}
 
 Error in_git_dir(Error error, const std::string& directory, const char* name) {
   error.object = directory + "/" + name;
@@ -86,6 +99,11 @@ class Import {
     HR_TRY(plain, without_new_gitlinks());
     if (!plain) {
       refuse_all("gitlink-added");
+      return {};
+    }
+    HR_TRY(unprotected, without_protected_names());
+    if (!unprotected) {
+      refuse_all("protected-name-committed");
       return {};
     }
     HR_TRY(planned, plan_index());
@@ -255,6 +273,83 @@ class Import {
       rest.remove_prefix(std::min(rest.size(), path.size() + 1));
     }
     return true;
+  }
+
+  // The names at the top level that no run may write: git would write them at the operator's next checkout.
+  // Every commit has them exactly as the launch's has, not only the last: each can be checked out.
+  Result<bool> without_protected_names() {
+    const auto differs = [](const IndexEntries& one, const IndexEntries& other) {
+      return std::any_of(one.begin(), one.end(), [&](const auto& item) {
+        const std::string& path = item.first.first;
+        if (!is_protected(std::string_view(path).substr(0, path.find('/')))) {
+          return false;
+        }
+        const auto found = other.find(item.first);
+        return found == other.end() || !(found->second == item.second);
+      });
+    };
+    if (differs(run_index_, launch_index_) || differs(launch_index_, run_index_)) {
+      return false;
+    }
+    if (!wants_branch()) {
+      return true;
+    }
+    auto trees = trees_of_commits();
+    auto changes = trees.has_error() ? Result<std::string>(trees.error()) : top_level_changes(trees.value());
+    if (changes.has_error()) {
+      return is_answer_of_git(changes.error()) ? Result<bool>(false) : Result<bool>(changes.error());
+    }
+    // ":OLD NEW OID OID S" NUL path NUL, and for each pair of trees a line with their ids.
+    std::string_view rest = changes.value();
+    while (!rest.empty()) {
+      const bool record = rest.front() == ':';
+      rest.remove_prefix(std::min(rest.size(), rest.find(record ? '\0' : '\n')));
+      rest.remove_prefix(std::min<std::size_t>(rest.size(), 1));
+      if (record) {
+        const std::string_view path = rest.substr(0, rest.find('\0'));
+        if (is_protected(path)) {
+          return false;
+        }
+        rest.remove_prefix(std::min(rest.size(), path.size() + 1));
+      }
+    }
+    return true;
+  }
+
+  // The launch's tree first, then every other that a commit to be imported has.
+  Result<std::vector<std::string>> trees_of_commits() const {
+    std::vector<std::string> args{"log", "--format=%H %T", wanted_};
+    if (!launch_.oid.empty()) {
+      args.push_back(launch_.oid + "^!");
+    }
+    GitCall call = objects_.call(args);
+    call.max_output = kMaxListing;
+    HR_TRY(output, git_output(git_, call));
+    std::string launch_tree = launch_.oid.empty() ? empty_tree(worktree_.object_format) : "";
+    std::set<std::string> others;
+    std::string_view rest = output;
+    while (!rest.empty()) {
+      const std::string_view line = rest.substr(0, rest.find('\n'));
+      rest.remove_prefix(std::min(rest.size(), line.size() + 1));
+      const std::size_t space = std::min(line.find(' '), line.size() - 1);
+      if (line.substr(0, space) == launch_.oid) {
+        launch_tree = line.substr(space + 1);
+      } else {
+        others.emplace(line.substr(space + 1));
+      }
+    }
+    std::vector<std::string> out{launch_tree};
+    out.insert(out.end(), others.begin(), others.end());
+    return out;
+  }
+
+  Result<std::string> top_level_changes(const std::vector<std::string>& trees) const {
+    GitCall call = objects_.call({"diff-tree", "--stdin", "--raw", "-z", "--no-renames"});
+    call.max_output = kMaxListing;
+    for (std::size_t i = 1; i < trees.size(); ++i) {
+      call.input += trees.front() + " " + trees[i] + "\n";
+    }
+    return git_output(git_, call);
   }
 
   Result<bool> plan_index() {

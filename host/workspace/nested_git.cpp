@@ -25,6 +25,9 @@ class Search {
   Status run(int root) {
     const pathfs::WalkLimits limits{kMaxDepth, kMaxEntries, kMaxEntries};
     const auto walked = pathfs::walk(root, "", limits, [this](const pathfs::Visit& visit) {
+      if (visit.name == "HEAD" && !visit.parent.empty()) {
+        look_at_repository(visit);
+      }
       if (visit.name != ".git") {
         if (visit.name.front() == '.') {
           look_at_dotfile(visit);
@@ -62,9 +65,7 @@ class Search {
     if (!pathfs::raw::look(visit.directory, visit.name.c_str(), info)) {
       return;
     }
-    const bool old_folder = S_ISDIR(info.mode) && info.born_ns != 0 && info.born_ns < since_ns_ &&
-                            info.modified_ns == info.changed_ns;
-    if (info.changed_ns < since_ns_ || old_folder) {
+    if (!came(info)) {
       return;
     }
     ++found_.dot_count;
@@ -76,14 +77,43 @@ class Search {
   void look_at(const pathfs::Visit& visit) {
     bool changed = newer(pathfs::identify_at(visit.directory, ".git"));
     if (auto git = pathfs::open_directory_beneath(visit.directory, ".git"); git.has_value()) {
-      for (const char* name :
-           {"config", "config.worktree", "commondir", "hooks", "info", "info/attributes"}) {
-        changed = changed || newer(pathfs::identify_beneath(git.value().get(), name));
-      }
-      changed = changed || newer_hook(git.value().get());
+      changed = changed || newer_inside(git.value().get());
     }
+    report(changed, visit.path());
+  }
+
+  // A directory of any name that git takes for a repository: HEAD, and objects and refs or a commondir.
+  void look_at_repository(const pathfs::Visit& visit) {
+    pathfs::raw::Stat objects, refs, common;
+    const bool both = pathfs::raw::look(visit.directory, "objects", objects) &&
+                      pathfs::raw::look(visit.directory, "refs", refs);
+    if (!both && !pathfs::raw::look(visit.directory, "commondir", common)) {
+      return;
+    }
+    const bool made = both && (came(objects) || came(refs));
+    report(made || newer(pathfs::identify_at(visit.directory, "HEAD")) || newer_inside(visit.directory),
+           visit.parent);
+  }
+
+  // Not one that only got other contents: objects come into a repository of the operator's, too.
+  [[nodiscard]] bool came(const pathfs::raw::Stat& info) const {
+    const bool old_folder = S_ISDIR(info.mode) && info.born_ns != 0 && info.born_ns < since_ns_ &&
+                            info.modified_ns == info.changed_ns;
+    return info.changed_ns >= since_ns_ && !old_folder;
+  }
+
+  [[nodiscard]] bool newer_inside(int git) const {
+    for (const char* name : {"config", "config.worktree", "commondir", "hooks", "info", "info/attributes"}) {
+      if (newer(pathfs::identify_beneath(git, name))) {
+        return true;
+      }
+    }
+    return newer_hook(git);
+  }
+
+  void report(bool changed, const std::string& path) {
     if (changed && found_.changed.size() < kMaxReported) {
-      found_.changed.push_back(visit.path());
+      found_.changed.push_back(path);
     }
   }
 

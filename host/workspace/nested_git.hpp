@@ -16,7 +16,8 @@
 namespace hitchrail::workspace {
 
 struct NestedGit {
-  std::vector<std::string> changed;  // paths of `.git` entries, relative, sorted; at most 64
+  std::vector<std::string>
+      changed;  // paths of `.git` entries and repositories of other names, relative, sorted; at most 64
   // Entries whose name begins with a dot and that were made, renamed or written to, without those that the
   // boundary holds; sorted, at most 64 of dot_count.
   std::vector<std::string> dot_names;

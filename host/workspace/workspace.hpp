@@ -137,7 +137,7 @@ struct RefReport {
   std::string from, to;
   std::string reason;  // not imported: diverged, branch-moved, branch-switched, forbidden, other-ref,
                        // index-conflict, index-locked, index-unreadable, ref-locked, objects-invalid,
-                       // boundary-unproven, private-damaged
+                       // boundary-unproven, private-damaged, gitlink-added, protected-name-committed
 };
 
 struct ImportReport {

@@ -54,6 +54,25 @@ class NestedGit(support.TestCase):
         self.assertEqual(self.world.git(self.repo, "ls-files", "--stage", "lib"), "")
         self.assert_quiet_status()
 
+    def test_a_committed_protected_name_is_not_imported(self):
+        before = self.world.git(self.repo, "rev-parse", "HEAD")
+        done, completion = self.play("b=$(echo '{}' | git hash-object -w --stdin); git update-index --add --cacheinfo 100644,$b,.claude/settings.json; "
+                                     "git -c user.name=a -c user.email=b commit -qm settings")
+        self.assertEqual(done.code, 1, done)
+        self.assertEqual(self.world.git(self.repo, "rev-parse", "HEAD"), before)
+        reasons = {(each["ref"], each["reason"]) for each in completion["import"]["notImported"]}
+        self.assertEqual(reasons, {("refs/heads/main", "protected-name-committed"), ("index", "protected-name-committed")})
+        self.assertIn("commits-not-imported", self.codes(completion))
+        kept = os.path.join(self.world.attempt_dir(), "git-kept")
+        self.world.git(self.repo, "fetch", "-q", kept, "+refs/heads/*:refs/remotes/run/*")
+        self.world.git(self.repo, "checkout", "-q", "main")
+        self.assertFalse(os.path.exists(os.path.join(self.repo, ".claude")))
+
+    def test_a_repository_of_another_name_is_named(self):
+        _, completion = self.play("git init -q --bare lib/x.git; git config -f lib/x.git/config core.fsmonitor 'touch %s; false'" % self.mark)
+        self.assertEqual(completion["nestedGit"], ["lib/x.git"])
+        self.assertIn("nested-git-changed", self.codes(completion))
+
     def test_a_plain_commit_is_still_imported(self):
         done, completion = self.play("echo x > src/new; git add src/new; git -c user.name=a -c user.email=b commit -qm new")
         self.assertEqual(done.code, 0, done)

@@ -217,6 +217,44 @@ class Git(Exec):
         self.assertEqual(self.world.git(self.repo, "status", "--short"), "")
         self.assertEqual(self.leftovers(), [])
 
+    def test_protected_names_are_not_imported_and_said(self):
+        head = self.world.git(self.repo, "rev-parse", "HEAD")
+        result = self.sh("b=$(echo '{}' | git hash-object -w --stdin) && git update-index --add --cacheinfo 100644,$b,.claude/settings.json && "
+                         "git commit -q -m settings", "--import")
+        self.assert_ran(result)
+        self.assertEqual(self.world.git(self.repo, "rev-parse", "HEAD"), head)
+        self.assertIn(b"not imported: refs/heads/main at ", result.err)
+        self.assertIn(b"(protected-name-committed)", result.err)
+        self.assertIn(b"not imported: index (protected-name-committed)", result.err)
+        self.assertEqual(len(self.leftovers()), 1)
+
+    def test_an_index_that_is_not_imported_is_said(self):
+        result = self.sh("echo x > new && git add new && git commit -q -m second && rm .git/index && mkfifo .git/index", "--import")
+        self.assert_ran(result)
+        self.assertIn(b"imported refs/heads/main at ", result.err)
+        self.assertIn(b"not imported: index (index-unreadable)", result.err)
+        self.assertNotIn(b"imported index", result.err)
+
+    def test_the_common_directory_of_a_linked_worktree_is_held(self):
+        """The operator's git in the linked worktree reads the configuration of the bare repository beside it."""
+        mark = os.path.join(self.world.root, "mark")
+        top = self.world.folder("t1", 0o755)
+        bare, linked = os.path.join(top, "bare"), os.path.join(top, "lw")
+        self.world.git(self.world.root, "clone", "-q", "--bare", self.repo, bare)
+        self.world.git(bare, "worktree", "add", "-q", linked)
+        monitor = '[core]\\n fsmonitor = "touch %s; false"\\n' % mark
+        attack = ("printf '%s' >> bare/config && exit 9; git config -f bare/worktrees/lw/config.worktree a.b c && exit 8; "
+                  "mv bare away && exit 7; echo x > bare/hooks/post-checkout && exit 6; echo fine > lw/file" % monitor)
+        before = support.fingerprint(bare)
+        self.assert_ran(self.sh(attack, worktree=top))
+        self.assertEqual(support.fingerprint(bare), before)
+        self.assertIn("file", self.world.git(linked, "status", "--short"))
+        self.assertFalse(os.path.exists(mark))
+        control = self.world.command(["sh", "-c", "printf '%s' >> %s/config" % (monitor, bare)])
+        subprocess.run(control, check=True)
+        self.world.git(linked, "status", "--short")
+        self.assertTrue(os.path.exists(mark), "the attack would not have worked anyway")
+
     # PB-12
     def test_top_level_inside_equals_outside(self):
         nested = os.path.join(self.repo, "apps", "x")

@@ -211,6 +211,21 @@ TEST_CASE("a denied name that does not exist is held at the top of a writable ro
   CHECK(said == 1);  // where no grant leads there is nothing to hold
 }
 
+TEST_CASE("denied paths of which git may have the content are said, in warnings and evidence") {
+  Roots with = roots();
+  with.git_objects = root("/srv/tree/.git/objects");
+  CHECK_FALSE(warned(compiled(with), "git-has-denied"));
+  with.denied = {root("/srv/other"), root("/srv/tree/.git/hooks")};
+  CHECK_FALSE(warned(compiled(with), "git-has-denied"));
+  with.denied.push_back(root("/srv/tree/keys"));
+  const Compiled boundary = compiled(with);
+  CHECK(warned(boundary, "git-has-denied"));
+  REQUIRE(boundary.evidence.get("notHeld").items().size() == 1);
+  CHECK(boundary.evidence.get("notHeld").items().front().as_string() == "git-has-denied");
+  with.git_objects.reset();
+  CHECK_FALSE(warned(compiled(with), "git-has-denied"));
+}
+
 TEST_CASE("more roots than the evidence lists are refused") {
   Roots with = roots();
   for (int i = 0; i < 520; ++i) {

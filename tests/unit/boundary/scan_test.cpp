@@ -370,6 +370,112 @@ TEST_CASE("git directories below the top level are found, as directories and as 
         std::vector<std::string>{"deep/a/b/.git", "hidden", "lib/.git", "odd/.git", "sub/.git"});
 }
 
+namespace {
+
+void make_repository(const World& world, const std::string& at) {
+  fs::create_directories(world.path(at + "/objects"));
+  fs::create_directories(world.path(at + "/refs"));
+  world.write(world.path(at + "/HEAD"), "ref: refs/heads/main\n");
+  world.write(world.path(at + "/config"), "[core]\n");
+}
+
+}  // namespace
+
+TEST_CASE("what git takes for a repository is held whatever its name is, and nothing less is") {
+  const World world;
+  make_repository(world, "tree/bare");
+  make_repository(world, "tree/deep/x.git");
+  fs::create_directories(world.path("tree/half/objects"));
+  world.write(world.path("tree/half/HEAD"), "x");
+  fs::create_directories(world.path("tree/linked"));
+  world.write(world.path("tree/linked/HEAD"), "ref: refs/heads/main\n");
+  world.write(world.path("tree/linked/commondir"), "../half\n");
+  fs::create_hard_link(world.path("tree/bare/HEAD"), world.path("tree/bare/objects/x"));
+  Scan found = scanned(world);
+  CHECK(codes(found).empty());
+  CHECK(below(world, found.nested_git) == std::vector<std::string>{"bare", "deep/x.git", "half", "linked"});
+  SECTION("a writable name of a file in it is refused") {
+    fs::create_hard_link(world.path("tree/bare/config"), world.path("tree/src/config"));
+    CHECK(codes(scanned(world)) == Codes{"hard-link-protected"});
+    fs::remove(world.path("tree/src/config"));
+    world.write(world.path("tree/half/config"), "[core]\n");
+    fs::create_hard_link(world.path("tree/half/config"), world.path("tree/src/config"));
+    CHECK(codes(scanned(world)) == Codes{"hard-link-protected"});
+  }
+  SECTION("one that comes before the second look is refused") {
+    world.write(world.path("tree/half/refs"), "x");
+    const Status again = recheck_scan(found);
+    CHECK(again.has_value());  // held already
+    make_repository(world, "tree/late");
+    REQUIRE(recheck_scan(found).has_error());
+    CHECK(recheck_scan(found).error().code == "nested-git-appeared");
+  }
+  SECTION("its dotfiles are still masked") {
+    world.write(world.path("tree/bare/.env"), "x");
+    fs::create_directories(world.path("tree/bare/main"));
+    world.write(world.path("tree/bare/main/.env"), "x");
+    Preset preset = world.preset();
+    preset.dotfile_masking = true;
+    const auto masks = below(world, scanned(world, preset).masks);
+    CHECK(std::count(masks.begin(), masks.end(), "bare/.env") == 1);
+    CHECK(std::count(masks.begin(), masks.end(), "bare/main/.env") == 1);
+  }
+}
+
+TEST_CASE("a linked worktree's common directory is held, also one that only commondir names") {
+  const World world;
+  fs::create_directories(world.path("tree/lw"));
+  fs::create_directories(world.path("tree/store/worktrees/lw"));
+  fs::create_directories(world.path("tree/store/objects"));
+  world.write(world.path("tree/store/config"), "[core]\n");
+  world.write(world.path("tree/lw/.git"), "gitdir: " + world.path("tree/store/worktrees/lw") + "\n");
+  const std::string commondir = world.path("tree/store/worktrees/lw/commondir");
+  world.write(commondir, "../..\n");
+  CHECK(below(world, scanned(world).nested_git) == std::vector<std::string>{"lw/.git", "store"});
+  SECTION("outside what the run may write there is nothing to hold") {
+    world.write(commondir, world.path("elsewhere") + "\n");
+    CHECK(below(world, scanned(world).nested_git) ==
+          std::vector<std::string>{"lw/.git", "store/worktrees/lw"});
+  }
+  SECTION("a commondir that is a link, or leads through one, is refused") {
+    fs::create_directory_symlink("store", world.path("tree/link"));
+    world.write(commondir, world.path("tree/link") + "\n");
+    CHECK(codes(scanned(world)) == Codes{"protected-name-symlink"});
+    fs::remove(commondir);
+    fs::create_symlink("../../config", commondir);
+    CHECK(codes(scanned(world)) == Codes{"protected-name-symlink"});
+  }
+  SECTION("a root that is the common directory is refused") {
+    world.write(commondir, "../../..\n");
+    CHECK(codes(scanned(world)) == Codes{"nested-git-root"});
+  }
+  SECTION("an endless commondir is refused") {
+    world.write(commondir, "../.." + std::string((1u << 20) + 1, '\n'));
+    CHECK(codes(scanned(world)) == Codes{"protected-name-type"});
+  }
+}
+
+TEST_CASE("the top-level .git file of a root is followed; a root that is a repository itself is refused") {
+  const World world;
+  fs::create_directories(world.path("more"));
+  Preset preset = world.preset();
+  preset.write_paths.push_back(world.path("more"));
+  SECTION("followed") {
+    fs::create_directories(world.path("more/.real"));
+    world.write(world.path("more/.git"), "gitdir: .real\n");
+    const Scan found = scanned(world, preset);
+    CHECK(codes(found).empty());
+    REQUIRE(found.nested_git.size() == 1);
+    CHECK(found.nested_git.front().path == world.path("more/.real"));
+  }
+  SECTION("refused") {
+    make_repository(world, "more");
+    CHECK(codes(scanned(world, preset)) == Codes{"nested-git-root"});
+    fs::create_directories(world.path("more/.git"));  // git takes that one
+    CHECK(codes(scanned(world, preset)).empty());
+  }
+}
+
 TEST_CASE(
     "a nested git directory that is a link, or leads through one, is refused; so is a FIFO of that name") {
   const World world;

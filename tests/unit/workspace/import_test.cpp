@@ -486,6 +486,61 @@ TEST_CASE("damaged or hostile private directories import nothing and are reporte
   CHECK(imported(repository).keep_private);
 }
 
+TEST_CASE("protected names in commits or the index of a run are never imported") {
+  const Repository repository;
+  write(repository.path + "/.claude/settings.json", "{}\n");
+  git(repository.path, {"add", "."});
+  git(repository.path, {"commit", "-q", "-m", "settings"});
+  prepare(repository);
+  const std::string before = repository.head();
+  const std::string blob = git_in_run(repository, {"rev-parse", "HEAD:three.txt"});
+  const auto stage = [&](const std::string& path) {
+    git_in_run(repository, {"update-index", "--add", "--cacheinfo", "100644," + blob + "," + path});
+  };
+  const auto commit = [&] { git_in_run(repository, {"commit", "-q", "-m", "x", "--no-verify"}); };
+  std::string expected = "refs/heads/main:protected-name-committed index:protected-name-committed ";
+  SECTION("added") {
+    const std::string path =
+        GENERATE(".claude/hooks", ".agents", ".codex/deep/x", ".hitchrail/x", ".CODEX/x");
+    stage(path);
+    commit();
+  }
+  SECTION("changed") {
+    stage(".claude/settings.json");
+    commit();
+  }
+  SECTION("removed") {
+    git_in_run(repository, {"rm", "-q", "--cached", ".claude/settings.json"});
+    commit();
+  }
+  SECTION("staged only") {
+    stage(".codex/config.toml");
+    expected = "index:protected-name-committed ";
+  }
+  SECTION("in a commit that a later one takes back") {
+    stage(".codex/config.toml");
+    commit();
+    git_in_run(repository, {"rm", "-q", "--cached", ".codex/config.toml"});
+    commit();
+    expected = "refs/heads/main:protected-name-committed ";
+  }
+  const ImportReport report = imported(repository);
+  CHECK(text(report.not_imported) == expected);
+  CHECK(report.imported.empty());
+  CHECK(report.keep_private);
+  CHECK(repository.head() == before);
+  check_clean(repository);
+}
+
+TEST_CASE("names that only look like protected ones, or lie deeper, are imported") {
+  const Repository repository;
+  prepare(repository);
+  commit_in_run(repository, "src/.claude/settings.json", "{}\n");
+  commit_in_run(repository, ".claude.md", "x\n");
+  commit_in_run(repository, ".gitignore", "build/\n");
+  CHECK(text(imported(repository).imported) == "refs/heads/main index ");
+}
+
 TEST_CASE("objects that git's checks refuse stay outside") {
   const Repository repository;
   prepare(repository);

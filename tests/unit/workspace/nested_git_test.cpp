@@ -83,6 +83,29 @@ TEST_CASE("a submodule's file that became a directory is reported") {
   CHECK(tree.changed() == std::vector<std::string>{"sub/.git"});
 }
 
+TEST_CASE("a repository of any other name is reported when the run made it, completed it or changed it") {
+  Tree tree;
+  for (const char* name :
+       {"/lib/x.git/objects", "/lib/x.git/refs", "/half/objects", "/moved/refs", "/a/objects"}) {
+    fs::create_directories(tree.root + name);
+  }
+  tree.write("half/HEAD", "x");
+  tree.write("moved/HEAD", "x");
+  tree.write("lib/x.git/HEAD", "ref: refs/heads/main\n");
+  fs::create_directories(tree.root + "/linked");
+  tree.write("linked/HEAD", "x");
+  tree.write("linked/commondir", "../..\n");
+  CHECK(tree.changed() == std::vector<std::string>{"lib/x.git", "linked"});
+  ::usleep(30'000);
+  tree.since = unix_millis_now();
+  ::usleep(30'000);
+  tree.write("lib/x.git/objects/new", "only an object\n");
+  CHECK(tree.changed().empty());
+  tree.write("lib/x.git/config", "[core]\nfsmonitor = x\n");
+  fs::rename(tree.root + "/a/objects", tree.root + "/moved/objects");
+  CHECK(tree.changed() == std::vector<std::string>{"lib/x.git", "moved"});
+}
+
 TEST_CASE("links are not followed") {
   Tree tree;
   fs::create_directory_symlink("/", tree.root + "/rootlink");
