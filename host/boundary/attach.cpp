@@ -122,15 +122,7 @@ class Attached {
     if (got <= 0) {
       return false;
     }
-    std::vector<Fd> received;
-    for (cmsghdr* each = CMSG_FIRSTHDR(&header); each != nullptr; each = CMSG_NXTHDR(&header, each)) {
-      const std::size_t count = (each->cmsg_len - CMSG_LEN(0)) / sizeof(int);
-      for (std::size_t i = 0; i < count; ++i) {
-        int fd = -1;
-        std::memcpy(&fd, CMSG_DATA(each) + i * sizeof(int), sizeof fd);
-        received.emplace_back(fd);
-      }
-    }
+    std::vector<Fd> received = received_descriptors(header);
     if (text.type == wire::init_listeners) {
       auto gate = start_gate(gate_policy_, std::move(received), tree_.socket());
       if (gate.has_error()) {

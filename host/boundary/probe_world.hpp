@@ -48,8 +48,8 @@ class ProbeWorld {
     Backend backend = Backend::native;
     bool network = true;  // the host's
     bool git = false;     // a private git directory
-    // As a launch does it here: overlay and a uid of the run's own where they can be had. False: placeholders,
-    // and root keeps its uid.
+    // As a launch does it here: overlay and a uid of the run's own where they can be had. False:
+    // placeholders, and root keeps its uid.
     bool as_launched = true;
   };
   // These probes in one boundary. `change` edits the flat plan before it is applied.

@@ -170,4 +170,18 @@ Error failure_of(const wire::InitMessage& message) {
   return error;
 }
 
+std::vector<Fd> received_descriptors(const msghdr& header) {
+  std::vector<Fd> received;
+  auto* message = const_cast<msghdr*>(&header);  // CMSG_NXTHDR wants it so and only reads
+  for (cmsghdr* each = CMSG_FIRSTHDR(message); each != nullptr; each = CMSG_NXTHDR(message, each)) {
+    const std::size_t count = (each->cmsg_len - CMSG_LEN(0)) / sizeof(int);
+    for (std::size_t i = 0; i < count; ++i) {
+      int fd = -1;
+      std::memcpy(&fd, CMSG_DATA(each) + i * sizeof(int), sizeof fd);
+      received.emplace_back(fd);
+    }
+  }
+  return received;
+}
+
 }  // namespace hitchrail::boundary

@@ -2,6 +2,8 @@
 // Starting hitchrail-init, for the two callers that are its supervisor themselves: run() and run_attached().
 // Nobody else includes it.
 
+#include <sys/socket.h>
+
 #include <sys/types.h>
 
 #include <string>
@@ -55,5 +57,8 @@ Result<Tree> start_init(const std::string& plan, const Streams& streams);
 // they are a fault of the plan.
 Result<gate::Helper> start_gate(const gate::Compiled* policy, std::vector<Fd> listeners, int init_socket);
 Error failure_of(const wire::InitMessage& message);
+
+// Those that came with one message.
+std::vector<Fd> received_descriptors(const msghdr& header);
 
 }  // namespace hitchrail::boundary

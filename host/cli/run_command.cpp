@@ -99,8 +99,7 @@ void print_preview(const launch::Preview& preview) {
   line("work tree   " + (worktree.is_string() ? worktree.as_string() : json::write(worktree)));
   line("boundary    preset " + sandbox.get("presetId").as_string() + " (" +
        sandbox.get("enforcement").as_string() + "), backend " + sandbox.get("backend").as_string() +
-       ", network " +
-       sandbox.get("effective").get("network").as_string());
+       ", network " + sandbox.get("effective").get("network").as_string());
   line("environment " + list_of(runtime.get("environmentKeys")));
   line("credentials " + list_of(runtime.get("credentialReferences")));
   const json::Value& enforcement = manifest.get("enforcement");

@@ -144,7 +144,7 @@ const char* give_up_privileges(int descriptor_end) {
   if (setrlimit(RLIMIT_CORE, &none) != 0 || prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0 || chdir("/") != 0) {
     return "limits";
   }
-  (void)prctl(PR_SET_NAME, "hitchrail-gate");  // executed by descriptor it would be a number
+  (void)prctl(PR_SET_NAME, "hitchrail-gate");    // executed by descriptor it would be a number
   (void)setrlimit(RLIMIT_NOFILE, &descriptors);  // a smaller one of the caller stays as it is
   if (syscall(SYS_close_range, static_cast<unsigned>(descriptor_end), ~0U, 0U) != 0) {
     return "descriptors";

@@ -91,7 +91,8 @@ struct BoundaryStage {
 // Proofs of the backends, from the memo or made now, for Options::proven; nothing is written. Nothing for an
 // advisory preset.
 using Proofs = std::optional<std::vector<boundary::ProvenBackend>>;
-Result<Proofs> prove_backends(const Ground& ground, const boundary::Preset& preset, boundary::Backend backend);
+Result<Proofs> prove_backends(const Ground& ground, const boundary::Preset& preset,
+                              boundary::Backend backend);
 void remember_proofs(const store::StateHome& home, const Proofs& proofs);
 // The program that init will be is the one that was proved.
 Status check_proved_init(const BoundaryStage& boundary, int init_fd);

@@ -16,24 +16,25 @@ namespace hitchrail::wire {
 
 // ---- descriptors the shim inherits
 // ----------------------------------------------------------------------------------- Fixed numbers, all
-// others closed by the shim; 0, 1 and 2 become /dev/null. An absent one (shim_home, shim_secrets, and the two of a gate) is simply
-// not open. The shim's own environment is handed to the finisher only; init and runner start with an empty
-// one. In the attempt directory there are already: `token` (0600, 32 raw bytes), `exit` (a sealed ExitSlot,
-// exit_prepared), and no `s` and `c`. Programs are started as argv {"hitchrail-init"}, {"hitchrail-runner",
+// others closed by the shim; 0, 1 and 2 become /dev/null. An absent one (shim_home, shim_secrets, and the two
+// of a gate) is simply not open. The shim's own environment is handed to the finisher only; init and runner
+// start with an empty one. In the attempt directory there are already: `token` (0600, 32 raw bytes), `exit`
+// (a sealed ExitSlot, exit_prepared), and no `s` and `c`. Programs are started as argv {"hitchrail-init"},
+// {"hitchrail-runner",
 // "--run"}, {"hitchrail-finish"} (fd 3 = attempt directory).
 enum ShimFd : int {
-  shim_spawn = 3,      // sealed memfd: the spawn document
-  shim_attempt = 4,    // the attempt directory, O_DIRECTORY
-  shim_init = 5,       // executable of hitchrail-init
-  shim_init_plan = 6,  // sealed memfd: flat boundary plan, opaque to the shim
-  shim_runner = 7,     // executable of hitchrail-runner
-  shim_adapter = 8,    // sealed memfd: the adapter library
-  shim_config = 9,     // sealed memfd: runner configuration (JSON), opaque to the shim
-  shim_finish = 10,    // executable of hitchrail-finish
-  shim_secrets = 11,   // memfd: SecretRecord list; read into locked memory, then closed
-  shim_report = 12,    // write end: one StartReport, then closed
-  shim_home = 13,      // the conversation home on the host's side, O_DIRECTORY (file streams)
-  shim_gate = 14,      // executable of hitchrail-gate
+  shim_spawn = 3,         // sealed memfd: the spawn document
+  shim_attempt = 4,       // the attempt directory, O_DIRECTORY
+  shim_init = 5,          // executable of hitchrail-init
+  shim_init_plan = 6,     // sealed memfd: flat boundary plan, opaque to the shim
+  shim_runner = 7,        // executable of hitchrail-runner
+  shim_adapter = 8,       // sealed memfd: the adapter library
+  shim_config = 9,        // sealed memfd: runner configuration (JSON), opaque to the shim
+  shim_finish = 10,       // executable of hitchrail-finish
+  shim_secrets = 11,      // memfd: SecretRecord list; read into locked memory, then closed
+  shim_report = 12,       // write end: one StartReport, then closed
+  shim_home = 13,         // the conversation home on the host's side, O_DIRECTORY (file streams)
+  shim_gate = 14,         // executable of hitchrail-gate
   shim_gate_policy = 15,  // sealed memfd: gatewire::Header and what follows
   shim_fd_end = 16,
 };
@@ -138,8 +139,8 @@ enum InitMessageType : std::uint32_t {
   init_execed = 2,  // init -> shim: the leader's exec succeeded (its close-on-exec pipe closed)
   init_failed = 3,  // init -> shim: step + error_number; nothing was started
   init_child_exited = 4,  // init -> shim: child 0 is the leader; raw wait status
-  init_listeners = 5,     // init -> shim, SCM_RIGHTS {one socket for each plan::Listener, in order}; init waits for
-                          // an InitReply before it goes on
+  init_listeners = 5,  // init -> shim, SCM_RIGHTS {one socket for each plan::Listener, in order}; init waits
+                       // for an InitReply before it goes on
 };
 enum InitReplyType : std::uint32_t { reply_listeners_taken = 1 };
 struct InitReply {  // shim -> init; a closed socket is a refusal

@@ -132,9 +132,10 @@ TEST_CASE("A command and a patch give each step and a success with the last mess
   CHECK(verdict.summary == "Done: two notes.");
   CHECK(verdict.continuation_kind == "thread");
   CHECK(verdict.continuation_reference == run.heard.conversations.at(0));
-  CHECK(verdict.details ==
-        R"({"exit":{"kind":"code","value":0},"sessionFile":"read","commandsAsked":2,"workItems":2,)"
-        R"("failedItems":0,"notStarted":0,"openItems":0,"truncatedRecords":0,"finalAnswer":"same","findings":[]})");
+  CHECK(
+      verdict.details ==
+      R"({"exit":{"kind":"code","value":0},"sessionFile":"read","commandsAsked":2,"workItems":2,)"
+      R"("failedItems":0,"notStarted":0,"openItems":0,"truncatedRecords":0,"finalAnswer":"same","findings":[]})");
   // 1000 + 1100 + 1200 tokens in, as the scenario says.
   CHECK(run.last().fields.find(R"({"inputTokens":3300,"cachedInputTokens":2500)") == 0);
 }
