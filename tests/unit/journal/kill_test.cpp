@@ -107,7 +107,7 @@ TEST_CASE("a writer killed a hundred times anywhere loses and doubles nothing") 
   std::minstd_rand random(seed);
   int kills = 0;
   for (int round = 0; kills < 100; ++round) {
-    REQUIRE(round < 400);
+    REQUIRE(round < 20000);  // on a fast disk most lives end before the signal
     TempDir at;
     new_journal(at);
     slot = {};
