@@ -1,15 +1,20 @@
 // The proof: what it is remembered by, what is never remembered, and that a launch relies on it.
 #include <fcntl.h>
+#include <signal.h>
+#include <sys/shm.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <catch2/catch.hpp>
+#include <cerrno>
 #include <cstdlib>
 #include <fstream>
 #include <set>
 #include <sstream>
 
+#include "boundary/probe_world.hpp"
 #include "boundary/prove.hpp"
 #include "kernel/world.hpp"
 
@@ -208,6 +213,51 @@ TEST_CASE("proving leaves nothing behind") {
     std::erase_if(left, [&](const std::string& name) { return now.count(name) == 0; });
   }
   CHECK(left.empty());
+}
+
+TEST_CASE("a prover that is killed leaves no shared memory, no queue and no folder") {
+  std::string base = (fs::temp_directory_path() / "hitchrail-prover-XXXXXX").string();
+  REQUIRE(mkdtemp(base.data()) != nullptr);
+  int in[2];
+  int out[2];
+  REQUIRE(pipe2(in, O_CLOEXEC) == 0);
+  REQUIRE(pipe2(out, O_CLOEXEC) == 0);
+  const std::string program = boundary::probe_path().value();
+  const pid_t prover = fork();
+  if (prover == 0) {
+    dup2(in[0], 0);
+    dup2(out[1], 1);
+    execl(program.c_str(), "hitchrail-probe", "world", base.c_str(), nullptr);
+    _exit(127);
+  }
+  close(in[0]);
+  close(out[1]);
+  std::string told;
+  char buffer[512];
+  ssize_t got = 0;
+  while (told.find("ready") == std::string::npos && (got = read(out[0], buffer, sizeof buffer)) > 0) {
+    told.append(buffer, static_cast<std::size_t>(got));
+  }
+  const auto value = [&](const std::string& name) {
+    const std::size_t at = told.find(name + "=");
+    REQUIRE(at != std::string::npos);
+    return told.substr(at + name.size() + 1, told.find('\n', at) - at - name.size() - 1);
+  };
+  const auto key = static_cast<key_t>(std::stol(value("HR_KEY")));
+  const std::string memory = value("HR_SHM_NAME");
+  REQUIRE(shmget(key, 0, 0) >= 0);
+  REQUIRE(fs::exists(memory));
+  kill(prover, SIGKILL);
+  waitpid(prover, nullptr, 0);
+  bool gone = false;
+  for (int tries = 0; tries < 500 && !gone; ++tries) {
+    gone = shmget(key, 0, 0) < 0 && errno == ENOENT && !fs::exists(memory) && fs::is_empty(base);
+    usleep(10'000);
+  }
+  CHECK(gone);
+  close(in[1]);
+  close(out[0]);
+  fs::remove_all(base);
 }
 
 }  // namespace hitchrail::test
