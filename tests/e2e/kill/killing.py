@@ -38,6 +38,7 @@ end
 # Differs between two runs of one script by its nature.
 VOLATILE = {"sequence", "eventId", "taskId", "runId", "attemptId", "receivedAt", "redaction", "payloadHash", "prev", "line",
             "dedupeKey", "origin"}
+EXITED = 3  # state of the exit slot: the leader's status is known
 TERMINAL = {"run.completed", "run.failed", "run.interrupted"}
 
 
@@ -183,10 +184,11 @@ class Place:
         return slot_of(folder) if folder else None
 
     def running(self, seconds=20, leader=True):
-        """Waits until the shim has started a harness; the slot. One that is gone already may be without a number there."""
+        """Waits until the shim has started a harness; the slot. One that was gone before the shim looked is without a number there,
+        for ever: its exit is enough then."""
         def look():
             slot = self.slot()
-            if slot and slot.state >= 2 and (slot.leader or not leader):
+            if slot and slot.state >= 2 and (slot.leader or not leader or slot.state >= EXITED):
                 return slot
             if self.process.poll() is not None and not (slot and slot.shim):
                 raise AssertionError("the run was not started: %r" % self.process.communicate()[0])
