@@ -63,10 +63,10 @@ Result<launch::Request> launch_request(const RunOptions& options) {
   request.relays = options.relays;
   request.trust_owner = options.trust_owner;
   request.time_limit_s = options.time_limit_s;
-  request.message = options.message;
+  request.task.message = options.message;
   if (!options.task_file.empty()) {
     HR_TRY(text, read_task(options.task_file));
-    request.message = std::move(text);
+    request.task.message = std::move(text);
   }
   for (const auto& option : options.provider_options) {
     const auto equals = option.find('=');

@@ -22,6 +22,7 @@
 #include "core/result.hpp"
 #include "launch/installation.hpp"
 #include "launch/timings.hpp"
+#include "manifest/task_spec.hpp"
 
 namespace hitchrail::launch {
 
@@ -29,7 +30,8 @@ struct Request {
   ExtraDirs dirs;
   std::string agent;
   std::string worktree = ".";
-  std::string message;
+  manifest::TaskSpec task;
+  std::string commit_policy;  // of the command line; "" = the task's, else `allowed`
   std::string sandbox = "workspace";
   std::string backend;  // "", "native", "landlock"
   std::string model;

@@ -160,7 +160,8 @@ Result<ManifestStage> stage_manifest(const Ground& ground, const Request& reques
   input.requested_agent = request.agent;
   input.selected_agent = profile.profile.id;
   input.routing_reason = "asked for by the operator";
-  input.instructions.push_back({"task", "task", task.request_text, "task-envelope", 100});
+  input.instructions = task.instructions;
+  input.warnings = task.warnings;
   input.model = request.model;
   input.command = program.executable.path;
   input.args = plan.planned.plan.argv;

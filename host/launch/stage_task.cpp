@@ -12,12 +12,12 @@ Result<TaskStage> stage_task(const Ground&, const Request& request, const Profil
                              const BoundaryStage& boundary, plugins::Planner& planner) {
   TaskStage stage;
   stage.attempt_id = attempt::new_attempt_id();
-  stage.task_id = "task_" + sha256_hex(request.message).substr(0, 16);
+  stage.task_id = "task_" + sha256_hex(request.task.message).substr(0, 16);
   stage.created_unix_ms = unix_millis_now();
 
   manifest::TaskEnvelopeInput input;
   input.task_id = stage.task_id;
-  input.message = request.message;
+  input.message = request.task.message;
   input.attempt_id = stage.attempt_id;
   input.created_at_ms = stage.created_unix_ms;
   const std::string& root = worktree.worktree.root;
@@ -49,6 +49,11 @@ Result<TaskStage> stage_task(const Ground&, const Request& request, const Profil
                  ""};
   }
   stage.request_text = std::move(text);
+  HR_TRY(transport, manifest::build_transport(stage.envelope, profile.plugin.elf.note.provider_id,
+                                              stage.request_text));
+  stage.transport = std::move(transport);
+  stage.instructions.push_back({"instructions.effective-task-request", "task", stage.request_text,
+                                "task-envelope/v1 rendered by " + profile.plugin.elf.note.provider_id, 100});
   return stage;
 }
 

@@ -115,6 +115,11 @@ struct TaskStage {
   std::int64_t created_unix_ms = 0;
   json::Value envelope;
   std::string request_text;
+  json::Value transport;  // provider-task-envelope-transport/v1 around request_text
+  // What the harness is told, for the launch manifest: `instructions.effective-task-request` (kind task,
+  // precedence 100) and the profile instructions (kind profile, precedence 200).
+  std::vector<manifest::Instruction> instructions;
+  std::vector<manifest::Finding> warnings;  // what the launch took away from the task
 };
 Result<TaskStage> stage_task(const Ground& ground, const Request& request, const ProfileStage& profile,
                              const ProbeStage& probe, const WorktreeStage& worktree,

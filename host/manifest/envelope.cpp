@@ -192,6 +192,13 @@ Status check_task_message(std::string_view message) {
   return {};
 }
 
+std::string effective_commit_policy(std::string_view command_line, const TaskSpec& task) {
+  if (!command_line.empty()) {
+    return std::string(command_line);
+  }
+  return task.commit_policy.empty() ? "allowed" : task.commit_policy;
+}
+
 Result<json::Value> build_task_envelope(const TaskEnvelopeInput& input) {
   HR_CHECK(check_task_message(input.message));
   HR_CHECK(check_runtime_manifest(input.runtime_manifest));

@@ -18,6 +18,7 @@
 
 #include "core/json.hpp"
 #include "core/result.hpp"
+#include "manifest/task_spec.hpp"
 
 namespace hitchrail::manifest {
 
@@ -82,14 +83,6 @@ std::vector<std::string> launch_requirements(bool resume);
 // ---- task-envelope/v1
 // ----------------------------------------------------------------------------------------
 
-inline constexpr std::size_t max_task_bytes = 1u << 20;  // of the operator's message
-
-struct SideEffect {
-  std::string kind;   // filesystem-write, process-execute, network-egress, git-commit, external-write,
-                      // artifact-write, task-mutate
-  std::string scope;  // at most 4096 bytes; a path or a phrase
-};
-
 struct TaskEnvelopeInput {
   std::string task_id;
   std::string message;  // the operator's text, kept byte for byte as subject.message
@@ -108,8 +101,6 @@ struct TaskEnvelopeInput {
   json::Value runtime_manifest;           // sealed
   json::Value conversation;  // resumes: {mode, sourceAttemptId, conversationId}; null = a new one
 };
-// Only the message: for early refusal, before anything else is looked at.
-Status check_task_message(std::string_view message);
 Result<json::Value> build_task_envelope(const TaskEnvelopeInput& input);
 Status check_task_envelope(const json::Value& document);
 Result<std::string> envelope_material_digest(const json::Value& document);
