@@ -41,6 +41,12 @@ struct Request {
   std::vector<std::string> relays;  // ADDRESS:PORT the run reaches through its gate
   bool trust_owner = false;
   std::uint64_t time_limit_s = 0;
+  bool sandbox_given = false;       // `sandbox` was asked for, and is not the default
+  std::string manifest_file;        // run exactly what this run-launch-manifest/v1 says, or refuse
+  std::string parent;               // attempt id or unique prefix: compare with its launch manifest
+  bool refuse_drift = false;        // anything that differs from `parent` is a blocker
+  std::string override_reason;      // of the readiness gate; only its digest is kept
+  std::vector<std::string> budget;  // KEY=VALUE
 };
 
 struct Preview {

@@ -17,6 +17,7 @@
 #include "journal/journal.hpp"
 #include "launch/home.hpp"
 #include "launch/memo.hpp"
+#include "launch/second_look.hpp"
 #include "launch/stages.hpp"
 #include "runner/config.hpp"
 
@@ -216,8 +217,7 @@ Status spawn(const Ground& ground, const Request& request, Prepared& prepared, c
     spawn.gate_policy = gate_policy.get();
   }
   // As late as can be; init compares once more what it mounts and executes.
-  HR_CHECK(boundary::recheck(prepared.boundary.compiled, prepared.program.executable, run,
-                             boundary::Recheck::all));
+  HR_CHECK(second_look(ground, request, prepared, run));
   HR_TRY(spawned, attempt::spawn_shim(spawn));
   (void)spawned;
   return {};

@@ -145,8 +145,17 @@ struct LaunchManifestInput {
   json::Value plan;  // the rest of the adapter's plan: transport, framing, stop steps, home files by digest
   json::Value
       sandbox;  // {presetId, enforcement, decision, effective{}, unsupportedRules[], warnings[], filesystem?}
-  // null = absent
-  json::Value tools, permissions, resources, budget, workspace_trust, readiness, conversation;
+  // null = absent. `phase` and `workspace_trust` are the evidence of their stages; `credentials` is sealed
+  // (credentials.hpp), `readiness` and `budget` are the sections of readiness.hpp and budget.hpp.
+  json::Value tools, permissions, resources, budget, workspace_trust, readiness, conversation, phase,
+      credentials;
+  // Of a worktree that Hitchrail made: {worktreeManifestId, ownershipLeaseId, ownershipAttemptId,
+  // baseResolutionSource}; null: the operator's own, base source legacy-launch-head.
+  json::Value worktree_manifest;
+  json::Value parent;  // {attemptId, manifestDigest, material, changes[]}: what differs from that attempt
+  std::vector<std::string> required_health_checks;
+  std::uint64_t time_limit_s = 0;      // 0 = none
+  bool foreign_owner_trusted = false;  // the operator accepts another user's worktree
   std::vector<Origin> origins;
   std::vector<Finding> blockers, warnings;
 };

@@ -1,0 +1,54 @@
+#include "launch/second_look.hpp"
+
+#include <future>
+
+#include "boundary/recheck.hpp"
+#include "launch/pins.hpp"
+
+namespace hitchrail::launch {
+
+namespace {
+
+Status adapter_still(const Ground& ground, const ProfileStage& profile) {
+  auto pins = database_pins(ground.home ? &*ground.home : nullptr);
+  HR_TRY(now, plugins::open_plugin(plugin_dirs(ground.installation), *pins, profile.profile.adapter));
+  if (now.digest != profile.plugin.digest) {
+    return Error{ErrorClass::refused,
+                 "plugin-changed",
+                 "look at the adapter again",
+                 profile.plugin.path,
+                 "another adapter was enabled while the launch went on",
+                 "start again"};
+  }
+  return {};
+}
+
+Status preset_still(const Ground& ground, const Request& request, const BoundaryStage& boundary) {
+  HR_TRY(now, find_preset(ground.installation, ground.home ? &*ground.home : nullptr, request.sandbox));
+  if (!now.preset || now.preset->digest != boundary.chosen.preset->digest) {
+    return Error{ErrorClass::refused,
+                 "preset-changed",
+                 "look at the sandbox preset again",
+                 request.sandbox,
+                 "it was changed while the launch went on",
+                 "start again"};
+  }
+  return {};
+}
+
+}  // namespace
+
+Status second_look(const Ground& ground, const Request& request, const Prepared& prepared,
+                   const boundary::RunDirectories& run) {
+  // The walk over the writable roots is what takes time; the rest goes on beside it.
+  std::future<Status> policy = std::async(std::launch::async, [&]() -> Status {
+    HR_CHECK(adapter_still(ground, prepared.profile));
+    return preset_still(ground, request, prepared.boundary);
+  });
+  const Status bounds =
+      boundary::recheck(prepared.boundary.compiled, prepared.program.executable, run, boundary::Recheck::all);
+  HR_CHECK(policy.get());
+  return bounds;
+}
+
+}  // namespace hitchrail::launch
