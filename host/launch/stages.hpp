@@ -72,6 +72,10 @@ struct WorktreeStage {
   workspace::Worktree worktree;
   workspace::Baseline baseline;
   std::optional<Resumed> resumed;
+  // Of a worktree that Hitchrail made: {worktreeManifestId, worktreeManifestRevision, ownershipLeaseId,
+  // baseBranch, resolvedBaseCommit, baseResolutionSource}; null for every other one, whose base is the head at
+  // launch (baseResolutionSource `legacy-launch-head`).
+  json::Value manifest;
 };
 // Everything but the baseline, which git is asked for beside the boundary stage: the two wait for different
 // things.

@@ -1,8 +1,6 @@
-#include "store/store.hpp"
+#include "store/state.hpp"
 
-#include <SQLiteCpp/SQLiteCpp.h>
 #include <fcntl.h>
-#include <sqlite3.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -14,7 +12,6 @@
 namespace hitchrail::store {
 namespace {
 
-constexpr const char* database_name = "hitchrail.db";
 constexpr int busy_ms = 5000;
 
 // One entry a version, never changed once released; user_version counts those applied.
@@ -39,47 +36,11 @@ constexpr std::array migrations = {
          number INTEGER PRIMARY KEY AUTOINCREMENT, preset_id TEXT NOT NULL, digest TEXT NOT NULL, enforcement TEXT NOT NULL,
          action TEXT NOT NULL, uid INTEGER NOT NULL, user TEXT NOT NULL, at_unix_ms INTEGER NOT NULL, run TEXT NOT NULL);
        CREATE INDEX sandbox_decisions_of ON sandbox_decisions(preset_id, number);)",
+    R"(CREATE TABLE worktree_manifests(
+         id TEXT PRIMARY KEY, revision INTEGER NOT NULL, path TEXT NOT NULL, branch TEXT NOT NULL, repository TEXT NOT NULL,
+         owner_attempt TEXT NOT NULL, creation TEXT NOT NULL, cleanup TEXT NOT NULL, digest TEXT NOT NULL) WITHOUT ROWID;
+       CREATE INDEX worktree_manifests_at ON worktree_manifests(path);)",
 };
-
-Error store_error(ErrorClass kind, const char* code, std::string detail, std::string remedy = "") {
-  return Error{kind, code, "use database", database_name, std::move(detail), std::move(remedy)};
-}
-
-Error sqlite_error(const SQLite::Exception& e) {
-  switch (e.getErrorCode() & 0xff) {
-    case SQLITE_BUSY:
-    case SQLITE_LOCKED:
-      return store_error(ErrorClass::environment, "store-busy", "another process holds the database",
-                         "try again");
-    case SQLITE_FULL:
-      return store_error(ErrorClass::environment, "store-full", "the disk is full",
-                         "free space and try again");
-    case SQLITE_IOERR:  // also what it says when its shared memory cannot grow on a full disk
-      return store_error(ErrorClass::environment, "store-io", e.what(), "look at free space and at the disk");
-    case SQLITE_CORRUPT:
-    case SQLITE_NOTADB:
-      return store_error(ErrorClass::environment, "store-damaged", e.what(),
-                         "move hitchrail.db away: plugins have to be enabled again, no run is lost");
-    case SQLITE_READONLY:
-    case SQLITE_CANTOPEN:
-      return store_error(ErrorClass::environment, "store-read-only", e.what(),
-                         "make the state directory writable");
-    default:
-      return store_error(ErrorClass::environment, "store-failed", e.what());
-  }
-}
-
-// The one border where SQLite's exceptions end.
-template <class F>
-auto guarded(F&& body) -> decltype(body()) {
-  try {
-    return body();
-  } catch (const SQLite::Exception& e) {
-    return sqlite_error(e);
-  } catch (const std::exception& e) {
-    return store_error(ErrorClass::internal, "store-failed", e.what());
-  }
-}
 
 Status check_file(int state_dirfd, bool make, bool& exists) {
   const int flags = O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC;
@@ -246,11 +207,6 @@ void insert_decision(SQLite::Database& db, const PresetDecision& decision) {
 }
 
 }  // namespace
-
-struct Store::State {
-  Fd directory;
-  std::unique_ptr<SQLite::Database> db;
-};
 
 Store::Store(std::unique_ptr<State> state) : state_(std::move(state)) {}
 Store::Store(Store&&) noexcept = default;

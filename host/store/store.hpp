@@ -77,6 +77,19 @@ struct PresetDecision {
   std::string run;  // selected: the attempt, or "exec"
 };
 
+// Projection of a worktree-manifest/v1, for lookups; the file in worktrees/ is the truth.
+struct ManagedWorktree {
+  std::string id;
+  std::int64_t revision = 0;
+  std::string path;
+  std::string branch;
+  std::string repository;     // common git directory
+  std::string owner_attempt;  // of the lease, "" = none
+  std::string creation, cleanup;
+  std::string digest;
+  bool operator==(const ManagedWorktree&) const = default;
+};
+
 class Store {
  public:
   // Access::read makes and changes nothing: without a database it gives an empty one that is not kept.
@@ -116,6 +129,10 @@ class Store {
   Status remove_attempt(
       const std::string& attempt_id);          // row and lease of an attempt that never got a directory
   Result<std::vector<AttemptRow>> attempts();  // newest first
+
+  // Kept when its revision is newer than what is there.
+  Status project_worktree(const ManagedWorktree& row);
+  Result<std::vector<ManagedWorktree>> managed_worktrees();
 
  private:
   struct State;
