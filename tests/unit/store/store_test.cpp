@@ -10,6 +10,7 @@
 
 using namespace hitchrail;
 using namespace hitchrail::test;
+using store::ManagedWorktree;
 using store::Store;
 
 namespace {
@@ -223,7 +224,7 @@ TEST_CASE("a preset's record changes only from the value its maker saw, together
   CHECK(again.preset_decisions("other").value().empty());
 }
 
-TEST_CASE("a database of the first version keeps what it has when presets come to it") {
+TEST_CASE("a database of the first version keeps what it has when later tables come to it") {
   TempDir at;
   {
     Store store = Store::open(at.fd()).value();
@@ -232,7 +233,8 @@ TEST_CASE("a database of the first version keeps what it has when presets come t
   sqlite3* raw = nullptr;
   REQUIRE(sqlite3_open((at.path() + "/hitchrail.db").c_str(), &raw) == SQLITE_OK);
   REQUIRE(sqlite3_exec(raw,
-                       "DROP TABLE sandbox_presets; DROP TABLE sandbox_decisions; PRAGMA user_version = 1",
+                       "DROP TABLE sandbox_presets; DROP TABLE sandbox_decisions; DROP TABLE "
+                       "worktree_manifests; PRAGMA user_version = 1",
                        nullptr, nullptr, nullptr) == SQLITE_OK);
   sqlite3_close(raw);
   Store store = Store::open(at.fd()).value();
@@ -242,4 +244,20 @@ TEST_CASE("a database of the first version keeps what it has when presets come t
             .set_preset({"m", "/m", "sha256:1", "required", true, 1}, std::nullopt,
                         {"m", "sha256:1", "required", "added", 0, "root", 1, ""})
             .has_value());
+}
+
+TEST_CASE("the projection of a managed worktree only goes forward") {
+  TempDir at;
+  Store store = Store::open(at.fd()).value();
+  ManagedWorktree row{"worktree_a", 2, "/src/a", "b", "/src/r/.git", "", "ready", "active", "sha256:2"};
+  REQUIRE(store.project_worktree(row).has_value());
+  ManagedWorktree older = row;
+  older.revision = 1;
+  older.creation = "creating";
+  REQUIRE(store.project_worktree(older).has_value());
+  CHECK((store.managed_worktrees().value() == std::vector<ManagedWorktree>{row}));
+  row.revision = 3;
+  row.owner_attempt = "attempt_x";
+  REQUIRE(store.project_worktree(row).has_value());
+  CHECK((store.managed_worktrees().value() == std::vector<ManagedWorktree>{row}));
 }
