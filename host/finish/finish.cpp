@@ -106,8 +106,9 @@ class Finisher {
 
   Result<json::Value> end_run();
   Result<journal::Writer> lock_journal();
-  Result<json::Value> body(const wire::ExitSlot& slot, const Journaled& seen,
+  Result<json::Value> body(const wire::ExitSlot& slot, const Journaled& seen, journal::Writer& writer,
                            attempt::Resolution& resolution);
+  Gates run_gates(std::string skip, journal::Writer& writer);
   Status write_terminal(journal::Writer& writer, const attempt::Resolution& resolution,
                         const json::Value& body);
   Result<json::Value> end_damaged(const wire::ExitSlot& slot, const Error& damage);
@@ -147,7 +148,31 @@ Result<journal::Writer> Finisher::lock_journal() {
   }
 }
 
-Result<json::Value> Finisher::body(const wire::ExitSlot& slot, const Journaled& seen,
+// What a gate comes to is durable before anybody can see it in a result.
+Gates Finisher::run_gates(std::string skip, journal::Writer& writer) {
+  if (!options_.gates) {
+    return {};
+  }
+  GateCall call;
+  call.skip = std::move(skip);
+  call.redactor = options_.redactor;
+  call.record = [&writer](const std::string& kind, const std::string& key, const std::string& summary,
+                          const json::Value& fields) -> Status {
+    const std::string text = json::write(fields);
+    journal::Draft draft;
+    draft.kind = kind;
+    draft.origin.key = key;
+    draft.summary = summary;
+    draft.fields_json = text;
+    HR_CHECK(writer.append(draft, unix_millis_now()));
+    HR_TRY(position, writer.commit());
+    (void)position;
+    return {};
+  };
+  return options_.gates(directory_.fd(), directory_.header(), call);
+}
+
+Result<json::Value> Finisher::body(const wire::ExitSlot& slot, const Journaled& seen, journal::Writer& writer,
                                    attempt::Resolution& resolution) {
   attempt::CompletionInput input;
   input.header = directory_.header();
@@ -156,8 +181,17 @@ Result<json::Value> Finisher::body(const wire::ExitSlot& slot, const Journaled& 
   input.events = seen.events;
   input.completed_unix_ms = unix_millis_now();
   bool keep_git = false;
+  const attempt::Resolution claimed = attempt::resolve(seen.verdict, slot);
+  std::optional<Gates> gates;
+  const auto run = [&]() -> const Gates& {
+    if (!gates) {
+      gates = run_gates(claimed.status == "success" ? "" : "run-not-successful", writer);
+      step(Step::gates);
+    }
+    return *gates;
+  };
   if (options_.workspace) {
-    auto workspace = options_.workspace(directory_.fd(), directory_.header());
+    auto workspace = options_.workspace(directory_.fd(), directory_.header(), run);
     if (workspace.has_value()) {
       input.workspace_evidence = std::move(workspace.value().members);
       input.blockers = std::move(workspace.value().blockers);
@@ -172,11 +206,16 @@ Result<json::Value> Finisher::body(const wire::ExitSlot& slot, const Journaled& 
                       error.code + ": " + error.operation + " " + error.object + ": " + error.detail, 4096));
       blocker.set("retryable", false);  // the commits stay in git/, nothing tries again by itself
       input.blockers.push(std::move(blocker));
+      if (!gates) {
+        gates = run_gates("evidence-failed", writer);
+      }
+      input.workspace_evidence.set("verification", gates->verification);
+      input.workspace_evidence.set("evidence", gates->evidence);
       keep_git = true;
     }
   }
   step(Step::evidence);
-  resolution = attempt::with_blockers(attempt::resolve(seen.verdict, slot), input.blockers);
+  resolution = attempt::with_blockers(claimed, input.blockers);
   input.resolution = resolution;
   json::Value body = attempt::completion_body(input);
   if (keep_git) {
@@ -225,7 +264,7 @@ Result<json::Value> Finisher::end_run() {
   step(Step::judged);
   if (!seen.terminal) {
     attempt::Resolution resolution;
-    HR_TRY(result, body(slot.value(), seen, resolution));
+    HR_TRY(result, body(slot.value(), seen, writer.value(), resolution));
     HR_CHECK(write_terminal(writer.value(), resolution, result));
     // Read back rather than remembered: the first finisher and one that finds the event go the same way from
     // here.

@@ -1,7 +1,7 @@
 #pragma once
 // The end of a run (program hitchrail-finish: descriptor 3 = the attempt directory). Every step is idempotent
 // and each is durable before the next, so a finisher killed anywhere is completed by the next one:
-//   1 give the reserve back, lock the journal   2 exit slot, verdict   3 evidence (import of commits)
+//   1 give the reserve back, lock the journal   2 exit slot, verdict   3 evidence: changes, gates, import
 //   4 terminal event, synced; its payload holds the whole result   5 completion.json, made from that event
 //   6 database: projection and lease, one transaction   7 cleanup   8 the token, last
 // Refuses: an attempt whose exit slot is not `ended` (attempt-not-ended). Works on a full disk: the attempt's
@@ -21,6 +21,7 @@ enum class Step {
   begun,
   journal_locked,
   judged,
+  gates,
   evidence,
   terminal_event,
   completion,
@@ -38,10 +39,28 @@ struct Workspace {
   bool keep_git = false;
 };
 
+// Results of the verification gates (gates.hpp): `verification` and the items for `evidence`, both arrays.
+struct Gates {
+  json::Value verification = json::Value::array();
+  json::Value evidence = json::Value::array();
+};
+struct GateCall {
+  std::string skip;  // reason of `skipped` for all of them; "" = they are run
+  const SecretRedactor* redactor = nullptr;
+  // Journals verification.started and verification.completed, durably.
+  std::function<Status(const std::string& kind, const std::string& key, const std::string& summary,
+                       const json::Value& fields)>
+      record;
+};
+
 struct Options {
+  // Runs the gates; called once by `workspace`, after it looked at what changed and before it imports.
+  std::function<Gates(int attempt_dirfd, const json::Value& header, const GateCall& call)> gates;
   // Imports commits and says what changed. Must be idempotent. An error becomes the blocker
   // `workspace-evidence-failed` and keeps git/: it never stands in the way of the end.
-  std::function<Result<Workspace>(int attempt_dirfd, const json::Value& header)> workspace;
+  std::function<Result<Workspace>(int attempt_dirfd, const json::Value& header,
+                                  const std::function<const Gates&()>& gates)>
+      workspace;
   // Called after each step; tests end the process there.
   void (*after)(Step) = nullptr;
   const SecretRedactor* redactor = nullptr;  // over all that is written; not owned, may be null

@@ -130,7 +130,8 @@ void report_nested(const workspace::NestedGit& nested, Workspace& out) {
 
 }  // namespace
 
-Result<Workspace> workspace_step(int attempt_dirfd, const json::Value& header) {
+Result<Workspace> workspace_step(int attempt_dirfd, const json::Value& header,
+                                 const std::function<const Gates&()>& gates) {
   Workspace out;
   // Left-over placeholders are reported and tried again by `runs recover`; they do not stand in the way of
   // evidence.
@@ -158,6 +159,7 @@ Result<Workspace> workspace_step(int attempt_dirfd, const json::Value& header) {
   report_nested(nested, out);
   const workspace::GitRunner git = workspace::inspector_git(boundary::probe_machine());
   HR_TRY(evidence, workspace::collect_evidence(worktree, baseline, attempt_dirfd, attempt_path, git));
+  const Gates& verified = gates();  // before anything of the run reaches the repository
   HR_TRY(report, workspace::import_commits(worktree, attempt_dirfd, attempt_path, policy, git));
   const json::Value side_effects = workspace::side_effects_json(
       evidence, allows(envelope, "filesystem-write"), allows(envelope, "git-commit"));
@@ -172,7 +174,11 @@ Result<Workspace> workspace_step(int attempt_dirfd, const json::Value& header) {
     items.push(evidence_item("commits", "commit", std::to_string(evidence.commits.size()) + " commits",
                              policy == workspace::CommitPolicy::required ? "commit" : nullptr));
   }
+  for (const json::Value& item : verified.evidence.items()) {
+    items.push(item);
+  }
   out.members.set("evidence", std::move(items));
+  out.members.set("verification", verified.verification);
   judge(evidence, report, policy, side_effects, out.blockers);
   out.keep_git = report.keep_private;
   return out;

@@ -7,6 +7,7 @@
 namespace hitchrail::finish {
 
 // Idempotent: an import that was done before comes to the same end.
-Result<Workspace> workspace_step(int attempt_dirfd, const json::Value& header);
+Result<Workspace> workspace_step(int attempt_dirfd, const json::Value& header,
+                                 const std::function<const Gates&()>& gates);
 
 }  // namespace hitchrail::finish

@@ -30,10 +30,11 @@ int finisher(const Ended& ended, const Options& options) {
 int workspace_calls = 0;
 Options with_workspace() {
   Options options;
-  options.workspace = [](int, const json::Value& header) -> Result<finish::Workspace> {
+  options.workspace = [](int, const json::Value& header, const auto& gates) -> Result<finish::Workspace> {
     ++workspace_calls;
     CHECK(header.get("attemptId").as_string() == "attempt_ended1");
     finish::Workspace out;
+    (void)gates();
     out.members.set("changedFiles", json::Value::array());
     return out;
   };
@@ -94,7 +95,7 @@ TEST_CASE("a finisher killed after any step is completed by the next one to the 
     expected = shape(whole);
   }
   for (const Step step :
-       {Step::begun, Step::journal_locked, Step::judged, Step::evidence, Step::terminal_event,
+       {Step::begun, Step::journal_locked, Step::judged, Step::gates, Step::evidence, Step::terminal_event,
         Step::completion, Step::database, Step::cleaned, Step::token_removed}) {
     INFO("killed after step " << static_cast<int>(step));
     Ended ended({}, verdict);
@@ -118,7 +119,7 @@ TEST_CASE("a result that was journaled is what completes, not what would be foun
   finisher(ended, deadly);
   workspace_calls = 0;
   Options other;
-  other.workspace = [](int, const json::Value&) -> Result<finish::Workspace> {
+  other.workspace = [](int, const json::Value&, const auto&) -> Result<finish::Workspace> {
     FAIL("the evidence is in the journal already");
     return finish::Workspace{};
   };
@@ -160,7 +161,7 @@ TEST_CASE("a long final answer is spilled in the journal and whole in the result
 TEST_CASE("workspace blockers make a success partial, its failure keeps the private git directory") {
   Ended blocked({}, verdict);
   Options options;
-  options.workspace = [](int, const json::Value&) -> Result<finish::Workspace> {
+  options.workspace = [](int, const json::Value&, const auto&) -> Result<finish::Workspace> {
     finish::Workspace out;
     out.blockers.push(json::Value::object({{"code", "forbidden-commit-created"}}));
     out.keep_git = true;
@@ -173,7 +174,7 @@ TEST_CASE("workspace blockers make a success partial, its failure keeps the priv
   CHECK(::stat(blocked.path("git").c_str(), &info) == 0);
 
   Ended broken({}, verdict);
-  options.workspace = [](int, const json::Value&) -> Result<finish::Workspace> {
+  options.workspace = [](int, const json::Value&, const auto&) -> Result<finish::Workspace> {
     return Error{ErrorClass::failed, "git-failed", "import", "x", "it broke \x7f", ""};
   };
   must(finish::finish_attempt(broken.directory.fd(), options));
