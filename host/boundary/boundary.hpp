@@ -135,7 +135,8 @@ struct Compiled {
   Backend backend = Backend::native;
   Network network = Network::host;
   std::string preset_id;
-  std::string policy_hash;  // sha256:…
+  std::string policy_hash;  // sha256:…, of `policy`
+  json::Value policy;       // what was decided, roles of run directories instead of their names
   std::vector<Grant> grants;
   std::vector<Protected> protected_names;
   std::vector<Root> denied;  // masked (native) or not granted (landlock)
@@ -199,6 +200,8 @@ struct Compiled {
 // blockers.
 Result<Compiled> compile(const Preset& preset, const Roots& roots, const Machine& machine,
                          const Options& options = {});
+// The texts that stand in the evidence as their SHA-256 only: paths of roots, names of the preset's own.
+std::vector<std::string> digested_texts(const Compiled& compiled);
 // The first blocker as an Error, success when there is none.
 Status admit(const Compiled& compiled);
 

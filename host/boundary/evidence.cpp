@@ -129,10 +129,26 @@ json::Value policy_of(const std::string& preset_digest, const std::string& filte
 
 }  // namespace
 
+std::vector<std::string> digested_texts(const Compiled& compiled) {
+  std::vector<std::string> out;
+  for (const Grant& grant : compiled.grants) {
+    out.push_back(grant.source.path);
+  }
+  for (const Root& denied : compiled.denied) {
+    out.push_back(denied.path);
+  }
+  for (const Protected& name : compiled.protected_names) {
+    out.push_back(name.root);
+    out.push_back(name.name);
+  }
+  return out;
+}
+
 Status add_evidence(const std::string& preset_digest, const Machine& machine, Compiled& compiled) {
   HR_TRY(filter, seccomp_filter({compiled.inet_sockets, compiled.unix_sockets, compiled.nested_allowed}));
   const std::string filter_digest = sha256_prefixed(filter);
-  HR_TRY(hash, document_digest(policy_of(preset_digest, filter_digest, compiled)));
+  compiled.policy = policy_of(preset_digest, filter_digest, compiled);
+  HR_TRY(hash, document_digest(compiled.policy));
   compiled.policy_hash = hash;
 
   const std::vector<std::string> proven = proven_capabilities(compiled, machine);

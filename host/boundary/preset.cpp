@@ -193,7 +193,8 @@ Result<Preset> read_preset(const yaml::Document& document) {
     std::sort(list->begin(), list->end());
     list->erase(std::unique(list->begin(), list->end()), list->end());
   }
-  HR_TRY(digest, document_digest(yaml::to_json(document.root)));
+  preset.document = yaml::to_json(document.root);
+  HR_TRY(digest, document_digest(preset.document));
   preset.digest = std::move(digest);
   return preset;
 }

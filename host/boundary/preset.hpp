@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "core/json.hpp"
 #include "core/result.hpp"
 
 namespace hitchrail::boundary {
@@ -42,6 +43,7 @@ struct Preset {
   std::uint64_t max_processes = 0;  // 0 = no limit of its own
   std::uint64_t max_memory = 0;     // bytes, 0 = none
   bool built_in = false;            // set by whoever loaded it
+  json::Value document;             // what the file says; its digest is `digest`
   std::string digest;               // of the canonical form
 };
 

@@ -127,6 +127,10 @@ gatewire::Listener proxy_listener(const std::vector<Relay>& relays) {
   return listener_for(loopback, port);
 }
 
+std::string relay_text(const gatewire::Listener& listener) {
+  return "egress-relay:" + endpoint_text(listener);
+}
+
 json::Value evidence_of(const std::vector<gatewire::Rule>& rules, const std::vector<Relay>& relays) {
   json::Value value = json::Value::object();
   value.set("schemaVersion", "run-egress-policy/v1");
@@ -147,7 +151,7 @@ json::Value evidence_of(const std::vector<gatewire::Rule>& rules, const std::vec
   value.set("tlsInspection", "disabled");
   json::Value digests = json::Value::array();
   for (const Relay& relay : relays) {
-    digests.push(sha256_prefixed("egress-relay:" + endpoint_text(listener_for(relay.address, relay.port))));
+    digests.push(sha256_prefixed(relay_text(listener_for(relay.address, relay.port))));
   }
   value.set("relays", std::move(digests));
   return value;
@@ -213,6 +217,14 @@ std::optional<std::string> host_of_url(std::string_view url) {
     return std::nullopt;
   }
   return host.name + ":" + std::to_string(*authority->port);
+}
+
+std::vector<std::string> relay_texts(const Compiled& compiled) {
+  std::vector<std::string> out;
+  for (std::size_t i = 1; i < compiled.listeners.size(); ++i) {  // number 0 is the proxy
+    out.push_back(relay_text(compiled.listeners[i]));
+  }
+  return out;
 }
 
 Result<Compiled> compile(const Policy& policy) {

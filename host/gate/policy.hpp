@@ -55,6 +55,8 @@ std::vector<std::pair<std::string, std::string>> environment(const Compiled& com
 
 // Text of a listener's address: 127.0.0.1:8080, [::1]:8080.
 std::string endpoint_text(const gatewire::Listener& listener);
+// What the digests in evidence.relays are of, one text a relay.
+std::vector<std::string> relay_texts(const Compiled& compiled);
 
 // ---- names in records
 const char* reason_name(std::uint8_t reason);  // of a gatewire::Reason

@@ -15,6 +15,7 @@
 #include "core/file.hpp"
 #include "core/ids.hpp"
 #include "journal/journal.hpp"
+#include "launch/documents.hpp"
 #include "launch/home.hpp"
 #include "launch/memo.hpp"
 #include "launch/second_look.hpp"
@@ -61,9 +62,6 @@ attempt::NewAttempt new_attempt(const Request& request, const Prepared& prepared
   fresh.worktree = prepared.worktree.worktree.root;
   fresh.created_unix_ms = prepared.task.created_unix_ms;
   fresh.header = header_json(request, prepared);
-  fresh.documents = {{"runtime-manifest.json", json::write(prepared.probe.runtime_manifest)},
-                     {"task-envelope.json", json::write(prepared.task.envelope)},
-                     {"launch-manifest.json", json::write(prepared.manifest.manifest)}};
   if (prepared.boundary.login_file) {
     fresh.login_files.push_back(prepared.profile.profile.login_home_path);
   }
@@ -261,7 +259,9 @@ Result<Started> stage_attempt(const Ground& ground, const Request& request, Prep
   HR_TRY(programs, open_programs(ground.installation, prepared.boundary.compiled));
   HR_CHECK(check_proved_init(prepared.boundary, programs.init.get()));
   HR_TRY(database, store::Store::open(home));
-  const attempt::NewAttempt fresh = new_attempt(request, prepared);
+  attempt::NewAttempt fresh = new_attempt(request, prepared);
+  HR_TRY(documents, attempt_documents(prepared));
+  fresh.documents = std::move(documents);
   HR_TRY(builder, attempt::Builder::begin(home.fd(), fresh));
   HR_CHECK(fill_directory(ground, prepared, builder.fd()));
   const SecretRedactor redactor = redactor_of(prepared.plan);

@@ -432,7 +432,8 @@ class ProfileReader {
   }
 
   Status seal() {
-    HR_TRY(digest, document_digest(configuration()));
+    profile_.configuration = configuration();
+    HR_TRY(digest, document_digest(profile_.configuration));
     profile_.configuration_digest = digest;
     if (!stated_digest_.empty() && stated_digest_ != digest) {
       reader_.fail(stated_digest_mark_, "profile-digest-mismatch",

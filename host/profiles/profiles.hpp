@@ -79,6 +79,7 @@ struct SupportProfile {
   std::vector<std::string> remediation;
   json::Value conformance;
 
+  json::Value configuration;         // what configuration_digest is the digest of
   std::string configuration_digest;  // contracts: §2.4, canonical
   json::Value document;              // harness-support-profile/v1, sealed
 };
