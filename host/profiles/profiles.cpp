@@ -75,7 +75,8 @@ class ProfileReader {
         root_(reader_, document.root, "",
               {"schemaVersion", "id", "displayName", "adapterId", "adapter", "transport", "supportTier",
                "supportReason", "executable", "authentication", "compatibility", "platforms", "launch",
-               "conformance", "providerHosts", "toolCatalogDelivery", "documentationUrl", "remediation"}) {
+               "conformance", "providerHosts", "workspaceFiles", "toolCatalogDelivery", "documentationUrl",
+               "remediation"}) {
     profile_.file = document.file;
   }
 
@@ -85,6 +86,7 @@ class ProfileReader {
     authentication();
     compatibility();
     launch();
+    workspace_files();
     conformance();
     HR_CHECK(reader_.status());
     cross_checks();
@@ -302,6 +304,43 @@ class ProfileReader {
     profile_.credential_allowlist = keys(fields, "credentialAllowlist", 64);
   }
 
+  // The form of a pattern; whose place it is, the trust scan knows.
+  std::vector<std::string> patterns(yaml::Fields& fields, std::string_view key) {
+    std::vector<std::string> texts = fields.texts(key, {.max_items = 64, .max = 500});
+    for (std::size_t i = 0; i < texts.size(); ++i) {
+      std::string_view path = texts[i];
+      for (const std::string_view prefix : {"**/", ".../"}) {
+        if (path.starts_with(prefix)) {
+          path.remove_prefix(prefix.size());
+          break;
+        }
+      }
+      if (path.ends_with("/**")) {
+        path.remove_suffix(3);
+      }
+      const bool git = path == ".git" || path.starts_with(".git/");
+      if (!is_inner_path(path) || path.find_first_of("*?[\\") != std::string_view::npos || git ||
+          path.starts_with(".../") || path.find("/.../") != std::string_view::npos) {
+        reader_.fail(
+            fields.find(key)->items[i].at, kInvalid,
+            "`" + fields.name(key) + "` holds `" + escape_cut(texts[i], 60) +
+                "`, which is no place of a repository: NAME, DIR/NAME or DIR/**, with `.../` before it "
+                "for every level down to the working directory or `**/` for any directory");
+      }
+    }
+    return texts;
+  }
+
+  void workspace_files() {
+    if (!root_.has("workspaceFiles")) {
+      return;
+    }
+    yaml::Fields fields = root_.mapping("workspaceFiles", {"instructions", "executable"});
+    profile_.workspace_files_stated = true;
+    profile_.workspace_instructions = patterns(fields, "instructions");
+    profile_.workspace_executable = patterns(fields, "executable");
+  }
+
   void conformance() {
     yaml::Fields fields = root_.mapping(
         "conformance", {"fixtureSet", "status", "certifiedAt", "providerVersion", "providerBuild",
@@ -415,6 +454,14 @@ class ProfileReader {
                                 {"credentialAllowlist", texts_json(profile_.credential_allowlist)}});
   }
 
+  void set_workspace_files(json::Value& out) const {
+    if (profile_.workspace_files_stated) {
+      out.set("workspaceFiles",
+              json::Value::object({{"instructions", texts_json(profile_.workspace_instructions)},
+                                   {"executable", texts_json(profile_.workspace_executable)}}));
+    }
+  }
+
   // What the digest of a configuration covers: everything that changes what is started, nothing that is only
   // said.
   json::Value configuration() const {
@@ -427,6 +474,7 @@ class ProfileReader {
     out.set("platforms", texts_json(profile_.platforms));
     out.set("launch", launch_json());
     out.set("providerHosts", texts_json(profile_.provider_hosts));
+    set_workspace_files(out);
     out.set("toolCatalogDelivery", tool_catalog_);
     return out;
   }
@@ -460,6 +508,7 @@ class ProfileReader {
     document.set("launch", launch_json());
     document.set("conformance", profile_.conformance);
     document.set("providerHosts", texts_json(profile_.provider_hosts));
+    set_workspace_files(document);
     document.set("toolCatalogDelivery", tool_catalog_);
     document.set("documentationUrl", profile_.documentation_url);
     document.set("remediation", texts_json(profile_.remediation));

@@ -75,6 +75,12 @@ struct SupportProfile {
   std::vector<std::string> credential_allowlist;
   std::vector<std::string> provider_hosts;
 
+  // What of a repository the harness reads by itself under the launch we give it: patterns of
+  // workspace/trust_table.hpp. Not stated: whatever harnesses are known to read.
+  bool workspace_files_stated = false;
+  std::vector<std::string> workspace_instructions;  // as text for the model
+  std::vector<std::string> workspace_executable;    // runs it, or takes it as configuration
+
   std::string documentation_url;
   std::vector<std::string> remediation;
   json::Value conformance;

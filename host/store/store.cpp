@@ -40,6 +40,12 @@ constexpr std::array migrations = {
          id TEXT PRIMARY KEY, revision INTEGER NOT NULL, path TEXT NOT NULL, branch TEXT NOT NULL, repository TEXT NOT NULL,
          owner_attempt TEXT NOT NULL, creation TEXT NOT NULL, cleanup TEXT NOT NULL, digest TEXT NOT NULL) WITHOUT ROWID;
        CREATE INDEX worktree_manifests_at ON worktree_manifests(path);)",
+    R"(CREATE TABLE trust_decisions(
+         number INTEGER PRIMARY KEY AUTOINCREMENT, id TEXT NOT NULL UNIQUE, identity TEXT NOT NULL, inventory TEXT NOT NULL,
+         mode TEXT NOT NULL, agent TEXT NOT NULL, uid INTEGER NOT NULL, user TEXT NOT NULL, reason TEXT NOT NULL,
+         at_unix_ms INTEGER NOT NULL, expires_unix_ms INTEGER NOT NULL, supersedes TEXT NOT NULL, workspace BLOB NOT NULL,
+         policy INTEGER NOT NULL);
+       CREATE INDEX trust_decisions_of ON trust_decisions(identity, number);)",
 };
 
 Status check_file(int state_dirfd, bool make, bool& exists) {

@@ -5,7 +5,7 @@
 // Promises: each call is one transaction (WAL, full sync, busy timeout 5 s); a decision changes only from the
 // value its maker saw (compare-and-set). Refuses: a database that is a link or foreign (store-unsafe), or
 // newer than this build (store-newer). Other codes: store-busy, store-full, store-io, store-damaged,
-// store-read-only, store-failed, store-conflict. Not yet: approvals, workspace trust, budgets.
+// store-read-only, store-failed, store-conflict. Not yet: approvals, budgets.
 
 #include <cstdint>
 #include <memory>
@@ -90,6 +90,27 @@ struct ManagedWorktree {
   bool operator==(const ManagedWorktree&) const = default;
 };
 
+// Who let a repository be read by a harness, or not (workspace/trust_decision.hpp). Never changed, never
+// removed.
+struct TrustRecord {
+  std::string id;
+  std::string identity;   // digest
+  std::string inventory;  // digest, "" = whatever the inventory
+  std::string mode;       // trusted, restricted, denied, revoked
+  std::string agent;      // "" = every agent
+  std::uint32_t uid = 0;
+  std::string user;
+  std::string reason;
+  std::int64_t at_unix_ms = 0;
+  std::int64_t expires_unix_ms = 0;  // 0 = never
+  std::string supersedes;            // id, "" = none; set by add_trust_decision()
+  std::string workspace;             // path, any bytes
+};
+// All of them; the last 100 places are kept for `denied` and `revoked`, so that trust can always be
+// withdrawn.
+inline constexpr std::size_t max_trust_decisions = 10'000;
+inline constexpr std::size_t kept_trust_decisions = 100;
+
 class Store {
  public:
   // Access::read makes and changes nothing: without a database it gives an empty one that is not kept.
@@ -115,6 +136,10 @@ class Store {
                     const PresetDecision& decision);
   Status add_preset_decision(const PresetDecision& decision);
   Result<std::vector<PresetDecision>> preset_decisions(const std::string& id);  // oldest first
+
+  // Names the decision it supersedes: the newest of the same identity and agent. Code trust-decision-limit.
+  Result<TrustRecord> add_trust_decision(TrustRecord record);
+  Result<std::vector<TrustRecord>> trust_decisions(const std::string& identity);  // newest first
 
   // Lease and attempt row in one transaction. Errors, class refused, Error::object = the holding attempt's
   // id: worktree-busy (same root), worktree-git-dir-busy, worktree-overlap. The caller asks that attempt's

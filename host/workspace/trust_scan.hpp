@@ -31,12 +31,15 @@ struct TrustEntry {
   std::uint64_t byte_length = 0;
   bool symbolic_link = false;
   // "", symbolic-link, not-a-file, not-a-directory, too-large, unreadable, too-deep, too-many, changing,
-  // outside
+  // outside (a hooks path), closed (a directory that neither we nor the harness may enter)
   std::string problem;
   std::vector<std::string> requested_capabilities;
-  // Read by this harness, by itself: not in the digest.
+  // Of this harness, and not in the digest: whether it reads the entry by itself, as what, and the content of
+  // a loaded instruction for its fingerprint; never in a document.
   bool loaded = false;
-  std::string content;  // of a loaded instruction, for its fingerprint; never in a document
+  TrustPosture effect = TrustPosture::executable;
+  std::string content;
+  bool content_kept = false;
 };
 
 struct TrustLimits {

@@ -45,11 +45,18 @@ struct TrustPlace {
   bool harness = true;
 };
 
-// contracts §17.1 with §20 #25: the built-in places.
+// Places with a meaning of their own: of the first only the scripts count that a package manager runs
+// unasked, the second is ours.
+inline constexpr const char* package_place = ".../package.json";
+inline constexpr const char* policy_place = ".hitchrail/workspace-trust.json";
+
+// The built-in places. The first that leads to an entry names it.
 const std::vector<TrustPlace>& trust_places();
 std::span<const std::string_view> trust_kinds();
 
-// What a profile says of one harness (workspaceFiles).
+// What a profile says of one harness (workspaceFiles). A file on the first list is text for the model here,
+// even where the table would rather call it executable because of the directory it lies in; where the table
+// has that very place as executable it stays so.
 struct TrustFiles {
   bool stated = false;                    // false: every place that harnesses read counts as read
   std::vector<std::string> instructions;  // patterns, taken as text for the model

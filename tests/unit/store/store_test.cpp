@@ -234,7 +234,7 @@ TEST_CASE("a database of the first version keeps what it has when later tables c
   REQUIRE(sqlite3_open((at.path() + "/hitchrail.db").c_str(), &raw) == SQLITE_OK);
   REQUIRE(sqlite3_exec(raw,
                        "DROP TABLE sandbox_presets; DROP TABLE sandbox_decisions; DROP TABLE "
-                       "worktree_manifests; PRAGMA user_version = 1",
+                       "worktree_manifests; DROP TABLE trust_decisions; PRAGMA user_version = 1",
                        nullptr, nullptr, nullptr) == SQLITE_OK);
   sqlite3_close(raw);
   Store store = Store::open(at.fd()).value();
