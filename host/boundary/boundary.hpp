@@ -12,6 +12,7 @@
 // names that appear later.
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -131,6 +132,14 @@ struct OverlayDirectory {  // of one writable root, in the attempt directory; ma
   std::string path;
   Identity identity;
 };
+// Of a verification gate's boundary (verification.hpp): the writable roots and the private git directory lie
+// below layers that are thrown away, or can only be read; home and temporary directory are the boundary's own
+// (native).
+struct Verification {
+  bool on = false;
+  bool layered = false;
+  std::uint64_t scratch_bytes = 0;  // of each layer, and of the temporary directory
+};
 struct Compiled {
   Backend backend = Backend::native;
   Network network = Network::host;
@@ -192,6 +201,7 @@ struct Compiled {
   std::optional<gate::Compiled> gate;      // network gate: its listeners are made by init
   std::vector<std::string> unheld;  // required capabilities that an advisory preset goes without, sorted
   int landlock_abi = 0;
+  Verification verification;
   json::Value evidence;  // filesystem-sandbox-evidence/v1 without run directory names
   std::vector<Warning> warnings;
   std::vector<Blocker> blockers;
@@ -286,9 +296,11 @@ struct RunLimits {
   std::size_t max_stdout = 1u << 20;
   std::size_t max_stderr = 64u << 10;
   std::int64_t wall_ms = 10'000;
+  bool merge = false;            // stderr goes where stdout goes, in the order written
+  std::function<bool()> stop{};  // asked four times a second, and after each signal: true ends the program
 };
 struct RunOutput {
-  enum class End { exited, signaled, timed_out, output_limit } end = End::exited;
+  enum class End { exited, signaled, timed_out, output_limit, stopped } end = End::exited;
   int value = 0;  // exit code or signal
   std::string out;
   std::string err;
@@ -314,6 +326,9 @@ struct FilterOptions {
   bool unix_sockets = true;  // socket(AF_UNIX); socketpair always works
   // `permissive`: user and other namespaces, the mount family and NETLINK route for a provider's own sandbox.
   bool nested = false;
+  // Modes, owners, times and attributes cannot be changed: of trees that are only read, where no mount says
+  // so.
+  bool metadata_held = false;
 };
 Result<std::string> seccomp_filter(const FilterOptions& options);
 

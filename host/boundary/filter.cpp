@@ -33,6 +33,7 @@ namespace {
 constexpr std::uint32_t last_known_call = 466;
 constexpr int nr_fchmodat2 = 452;
 constexpr int nr_setxattrat = 463;
+constexpr int nr_removexattrat = 466;
 constexpr std::uint64_t rename_whiteout = 1u << 2;
 
 class Builder {
@@ -142,12 +143,29 @@ void other_processes_and_kernel(Builder& builder) {
   builder.deny(EPERM, SCMP_SYS(ioctl), has_bits(1, 0xffffffffu, 0x541c /* TIOCLINUX */));
 }
 
-void set_id_files(Builder& builder) {
+// Landlock judges content and names, not what else an owner may change of a file that it can only read.
+void metadata(Builder& builder) {
+  builder.deny({"chmod", "fchmod", "fchmodat", "chown", "lchown", "fchown", "fchownat", "utime", "utimes",
+                "futimesat", "utimensat", "setxattr", "lsetxattr", "fsetxattr", "removexattr", "lremovexattr",
+                "fremovexattr"});
+  for (const int call : {nr_fchmodat2, nr_setxattrat, nr_removexattrat}) {
+    builder.deny(EPERM, call);
+  }
+  constexpr std::uint64_t requests[] = {0x40086602, 0x40046602,
+                                        0x401c5820};  // FS_IOC_SETFLAGS, 32, FSSETXATTR
+  for (const std::uint64_t request : requests) {
+    builder.deny(EPERM, SCMP_SYS(ioctl), has_bits(1, 0xffffffffu, request));
+  }
+}
+
+void set_id_files(Builder& builder, bool metadata_held) {
   for (const std::uint64_t mode : {S_ISUID, S_ISGID}) {
-    builder.deny(EPERM, SCMP_SYS(chmod), bit(1, mode));
-    builder.deny(EPERM, SCMP_SYS(fchmod), bit(1, mode));
-    builder.deny(EPERM, SCMP_SYS(fchmodat), bit(2, mode));
-    builder.deny(EPERM, nr_fchmodat2, bit(2, mode));
+    if (!metadata_held) {
+      builder.deny(EPERM, SCMP_SYS(chmod), bit(1, mode));
+      builder.deny(EPERM, SCMP_SYS(fchmod), bit(1, mode));
+      builder.deny(EPERM, SCMP_SYS(fchmodat), bit(2, mode));
+      builder.deny(EPERM, nr_fchmodat2, bit(2, mode));
+    }
     builder.deny(EPERM, SCMP_SYS(creat), bit(1, mode));
     builder.deny(EPERM, SCMP_SYS(mknod), bit(1, mode));
     builder.deny(EPERM, SCMP_SYS(mknodat), bit(2, mode));
@@ -224,7 +242,10 @@ Result<std::string> compile_filter(const FilterOptions& options) {
   seccomp_attr_set(builder.context(), SCMP_FLTATR_CTL_OPTIMIZE, 2);  // binary tree over the numbers
   namespaces_and_mounts(builder, options.nested);
   other_processes_and_kernel(builder);
-  set_id_files(builder);
+  set_id_files(builder, options.metadata_held);
+  if (options.metadata_held) {
+    metadata(builder);
+  }
   if (options.nested) {
     file_capabilities(builder);
   }
@@ -251,10 +272,10 @@ Result<std::string> compile_filter(const FilterOptions& options) {
 
 Result<std::string> seccomp_filter(const FilterOptions& options) {
   static std::mutex mutex;
-  static std::array<std::string, 8> compiled;
+  static std::array<std::string, 16> compiled;
   const std::lock_guard lock(mutex);
-  std::string& bytes =
-      compiled[(options.nested ? 4u : 0u) + (options.inet ? 2u : 0u) + (options.unix_sockets ? 1u : 0u)];
+  std::string& bytes = compiled[(options.metadata_held ? 8u : 0u) + (options.nested ? 4u : 0u) +
+                                (options.inet ? 2u : 0u) + (options.unix_sockets ? 1u : 0u)];
   if (bytes.empty()) {
     HR_TRY(made, compile_filter(options));
     bytes = std::move(made);

@@ -22,7 +22,8 @@ Error misuse(std::string code, std::string object, std::string detail) {
 
 Status check_command(const Compiled& compiled, const RunDirectories& run, const Command& command) {
   HR_CHECK(admit(compiled));
-  if (compiled.run_directories && (!run.home || !run.temp)) {
+  const bool own = compiled.verification.on && compiled.backend == Backend::native;
+  if (compiled.run_directories && !own && (!run.home || !run.temp)) {
     return misuse("run-directories-missing", "home, temp", "This boundary needs the run's directories.");
   }
   if (command.argv.empty() != command.executable.path.empty()) {
@@ -127,6 +128,9 @@ Inside inside(const Compiled& compiled, const RunDirectories& run) {
     view.environment.emplace_back("GIT_DIR", view.git_dir);
     view.environment.emplace_back("GIT_WORK_TREE", compiled.worktree);
   }
+  if (compiled.verification.on && !compiled.verification.layered) {
+    view.environment.emplace_back("GIT_OPTIONAL_LOCKS", "0");  // nothing of git can be written
+  }
   return view;
 }
 
@@ -172,7 +176,9 @@ Result<std::string> flat_plan(const Compiled& compiled, const RunDirectories& ru
   plan.header.flags |= command.executable.script ? plan::exec_by_path : 0u;
   plan.header.umask = command.umask;
   write_limits(compiled, plan);
-  HR_TRY(filter, seccomp_filter({compiled.inet_sockets, compiled.unix_sockets, compiled.nested_allowed}));
+  const bool held = compiled.verification.on && compiled.backend == Backend::landlock;
+  HR_TRY(filter,
+         seccomp_filter({compiled.inet_sockets, compiled.unix_sockets, compiled.nested_allowed, held}));
   plan.filter = std::move(filter);
   const Inside view = inside(compiled, run);
   const std::string cwd = !command.cwd.empty()     ? command.cwd

@@ -105,6 +105,8 @@ class PlanWriter {
   // Attaches an overlay with this upper layer at `target`.
   std::uint32_t overlay(const Root& upper, const OverlayDirectory& directory, const std::string& target,
                         std::uint32_t flags);
+  // Attaches a layer that is thrown away over a clone of `lower` at `target`.
+  std::uint32_t layer(const Root& lower, const std::string& target, std::uint32_t flags, std::uint64_t size);
   // Attaches a clone of an earlier object over the object `onto`.
   std::uint32_t clone(std::uint32_t object, std::uint32_t onto, const std::string& path, std::uint32_t flags);
   // Attaches a clone of an earlier object (plan::no_step: of what is there itself) over the existing entry at
@@ -135,6 +137,7 @@ class PlanWriter {
     std::uint32_t step;
     bool skeleton;  // names below are made, not opened
     bool overlay = false;
+    bool layer = false;  // or below one: what lies there has other numbers than on disk
   };
   const Object& nearest(const std::string& path) const;
 

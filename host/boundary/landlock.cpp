@@ -34,7 +34,8 @@ Status write_landlock(const Compiled& compiled, const RunDirectories& run, PlanW
                    ""};
     }
     const bool split = grant.writable && (grant.role == "worktree" || grant.role == "write-root");
-    allow(grant.source, split ? rights::read_dir : read | (grant.writable ? rights::write : 0));
+    const bool writable = grant.writable && !compiled.verification.on;  // there are no layers here
+    allow(grant.source, split ? rights::read_dir : read | (writable ? rights::write : 0));
   }
   // Protected names may be read, except git's own metadata: its configuration can hold credentials.
   for (const Protected& name : compiled.protected_names) {
@@ -49,10 +50,13 @@ Status write_landlock(const Compiled& compiled, const RunDirectories& run, PlanW
   for (const Root& device : compiled.devices) {
     allow(device, rights::read_file | rights::write_file | rights::ioctl_dev);
   }
-  for (const std::optional<Root>& directory : {run.home, run.temp, run.git}) {
+  for (const std::optional<Root>& directory : {run.home, run.temp}) {
     if (directory) {
       allow(*directory, read | rights::write);
     }
+  }
+  if (run.git) {
+    allow(*run.git, read | (compiled.verification.on ? 0 : rights::write));
   }
   return {};
 }

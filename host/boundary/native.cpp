@@ -62,10 +62,22 @@ class Native {
       flags |= of_owner(grant.writable);
     }
     const OverlayDirectory* overlay = overlay_of(grant);
-    const std::uint32_t made = overlay != nullptr ? plan_.overlay(grant.source, *overlay, grant.target, flags)
-                                                  : plan_.mount(grant.source, grant.target, flags);
+    std::uint32_t made = 0;
+    if (grant.writable && compiled_.verification.on) {
+      made = own_copy(grant.source, grant.target);
+    } else {
+      made = overlay != nullptr ? plan_.overlay(grant.source, *overlay, grant.target, flags)
+                                : plan_.mount(grant.source, grant.target, flags);
+    }
     allow_grant(made, grant.source.directory, grant.writable, grant.executable);
     mounted_.push_back({grant.target, grant.writable, grant.source.path == grant.target});
+  }
+  // What the run may write, as a gate sees it: below a layer of its own, or only to be read.
+  std::uint32_t own_copy(const Root& source, const std::string& target) {
+    if (compiled_.verification.layered) {
+      return plan_.layer(source, target, rw | of_owner(true), compiled_.verification.scratch_bytes);
+    }
+    return plan_.mount(source, target, ro | of_owner(false));
   }
   // A tree that the run must see as its own when its global uid is another than the owner's. What is only
   // read may lie on a file system that cannot do that: then it is read with the rights of others.
@@ -151,6 +163,16 @@ class Native {
       allow(tmp, rights::read | rights::write);
       return;
     }
+    if (compiled_.verification.on) {
+      const std::uint64_t bytes = compiled_.verification.scratch_bytes;
+      const std::uint32_t tmp = plan_.special(plan::step_tmpfs, "/tmp", plan::no_dev, 01777, bytes);
+      plan_.object_at("/tmp", tmp, true);
+      allow_grant(tmp, true, true, true);
+      mounted_.push_back({"/tmp", true, false});
+      allow_grant(plan_.special(plan::step_tmpfs, inside_home, plan::no_dev, 0700, bytes), true, true, true);
+      mounted_.push_back({inside_home, true, false});
+      return;
+    }
     // The run's temporary directory is new and nobody else's: mount points of roots below /tmp may be made in
     // it.
     allow_grant(plan_.mount(*run_.temp, "/tmp", rw | of_owner(true), true), true, true, true);
@@ -187,6 +209,12 @@ class Native {
       if (!root_writable) {
         continue;
       }
+      if (compiled_.verification.on) {
+        if (name.identity.ino != 0) {  // one that is absent can only be made in the layer
+          plan_.cover(Root{path, name.identity, true, 0, 0}, plan::no_step, ro);
+        }
+        continue;
+      }
       if (name.identity.ino == 0) {
         return Error{ErrorClass::internal,
                      "placeholder-missing",
@@ -211,8 +239,15 @@ class Native {
                    ""};
     }
     const std::uint32_t entry = plan_.existing(path, name.identity);
+    if (compiled_.verification.on && !compiled_.git_file) {
+      allow_grant(own_git(entry, path), true, true, true);
+      return {};
+    }
     if (compiled_.git_file) {
-      allow_grant(plan_.mount(*run_.git, inside_git, rw | of_owner(true)), true, true, true);
+      const std::uint32_t made = compiled_.verification.on
+                                     ? own_copy(*run_.git, inside_git)
+                                     : plan_.mount(*run_.git, inside_git, rw | of_owner(true));
+      allow_grant(made, true, true, true);
       plan_.file("/hitchrail/dotgit", std::string("gitdir: ") + inside_git + "\n");
       allow(plan_.node("/hitchrail/dotgit", false), rights::read_file);
       plan_.clone(plan_.node("/hitchrail/dotgit", false), entry, path, ro);
@@ -227,6 +262,20 @@ class Native {
     plan_.object_at(path, made, false);
     allow_grant(made, true, true, true);
     return {};
+  }
+
+  // As own_copy(), over the entry that is there.
+  std::uint32_t own_git(std::uint32_t entry, const std::string& path) {
+    const bool layered = compiled_.verification.layered;
+    plan::Step step{};
+    step.kind = layered ? plan::step_layer : plan::step_mount;
+    step.parent = entry;
+    step.flags = layered ? rw | of_owner(true) : ro | of_owner(false);
+    step.identity = {run_.git->identity.dev, run_.git->identity.ino};
+    step.size = layered ? compiled_.verification.scratch_bytes : 0;
+    const std::uint32_t made = plan_.add(step, "", run_.git->path);
+    plan_.object_at(path, made, false);
+    return made;
   }
 
   void credentials() {
@@ -266,6 +315,10 @@ class Native {
     for (const Root& denied : compiled_.denied) {
       if (!plan_.covered(denied.path)) {
         continue;  // not there at all
+      }
+      if (compiled_.verification.on) {
+        plan_.cover(denied, mask(denied.directory), ro);
+        continue;
       }
       const std::uint32_t entry = plan_.existing(denied.path, denied.identity);
       plan_.clone(mask(denied.directory), entry, denied.path, ro);

@@ -117,9 +117,10 @@ std::uint32_t PlanWriter::existing(const std::string& path, const Identity& iden
   plan::Step step{};
   step.kind = plan::step_open;
   step.parent = existing(parent_of(path), {});
-  step.identity = {base.overlay ? 0 : identity.dev, identity.ino};
+  step.identity =
+      base.layer ? plan::Identity{} : plan::Identity{base.overlay ? 0 : identity.dev, identity.ino};
   const std::uint32_t opened = add(step, name_of(path), "");
-  objects_.push_back({path, opened, false, base.overlay});
+  objects_.push_back({path, opened, false, base.overlay, base.layer});
   return opened;
 }
 
@@ -168,6 +169,19 @@ std::uint32_t PlanWriter::overlay(const Root& upper, const OverlayDirectory& dir
   return made;
 }
 
+std::uint32_t PlanWriter::layer(const Root& lower, const std::string& target, std::uint32_t flags,
+                                std::uint64_t size) {
+  plan::Step step{};
+  step.kind = plan::step_layer;
+  step.parent = node(target, true);
+  step.flags = flags;
+  step.identity = {lower.identity.dev, lower.identity.ino};
+  step.size = size;
+  const std::uint32_t made = add(step, "", lower.path);
+  objects_.push_back({target, made, false, true, true});
+  return made;
+}
+
 void PlanWriter::cover(const Root& entry, std::uint32_t object, std::uint32_t flags) {
   const Object base = nearest(entry.path);
   if (base.path == entry.path) {  // known already: an ordinary clone over it
@@ -179,7 +193,8 @@ void PlanWriter::cover(const Root& entry, std::uint32_t object, std::uint32_t fl
   step.parent = base.step;
   step.other = object;
   step.flags = flags;
-  step.identity = {base.overlay ? 0 : entry.identity.dev, entry.identity.ino};
+  // Of a layer's own object the identity is that in the lower layer: whole.
+  step.identity = {base.overlay && !base.layer ? 0 : entry.identity.dev, entry.identity.ino};
   add(step, entry.path.substr(base.path == "/" ? 1 : base.path.size() + 1), "");
 }
 

@@ -68,6 +68,12 @@ class Conversation {
   Result<RunOutput> loop() {
     while (socket_open_ || out_ || err_) {
       feed();
+      if (limits_.stop && limits_.stop()) {
+        output_.end = RunOutput::End::stopped;
+        tree_.end();
+        drain();
+        return output_;
+      }
       const std::int64_t left = deadline_ - monotonic_nanos();
       if (left <= 0) {
         output_.end = RunOutput::End::timed_out;
@@ -80,8 +86,8 @@ class Conversation {
                           {err_.get(), POLLIN, 0},
                           {in_.get(), POLLOUT, 0},
                           {gate_ ? gate_->events() : -1, POLLIN, 0}};
-      const int wait_ms =
-          static_cast<int>(std::min<std::int64_t>(left / 1'000'000 + 1, gate_ ? 500 : 60'000));
+      const std::int64_t longest = limits_.stop ? 250 : gate_ ? 500 : 60'000;
+      const int wait_ms = static_cast<int>(std::min<std::int64_t>(left / 1'000'000 + 1, longest));
       if (poll(entries, 5, wait_ms) < 0 && errno != EINTR) {
         return errno_error("wait", "boundary", errno);
       }
@@ -247,7 +253,8 @@ Result<RunOutput> run_with_gate(const std::string& plan, const RunLimits& limits
   HR_TRY(in, make_pipe());
   HR_TRY(out, make_pipe());
   HR_TRY(err, make_pipe());
-  HR_TRY(tree, start_init(plan, {in.read.get(), out.write.get(), err.write.get()}));
+  HR_TRY(tree, start_init(
+                   plan, {in.read.get(), out.write.get(), limits.merge ? out.write.get() : err.write.get()}));
   in.read.reset();
   out.write.reset();
   err.write.reset();

@@ -160,6 +160,8 @@ Error failure_of(const wire::InitMessage& message) {
   } else if (step == "overlay") {
     error.code = "overlay-failed";
     error.remedy = "Set HITCHRAIL_PROTECTED_NAMES=placeholders.";
+  } else if (step == "layer") {
+    error.code = "layer-failed";
   } else if (step == "idmap") {
     error.code = "idmap-failed";
     error.remedy = "Set HITCHRAIL_OWN_UID=off.";

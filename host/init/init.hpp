@@ -64,11 +64,16 @@ unsigned mount_attributes(std::uint32_t flags);
 void compare(int fd, const plan::Identity& expected, const char* path);  // dev 0: only the inode
 int clone_tree(int source, std::uint32_t flags, const char* path);
 void attach(int tree, int target, const char* path);
+int fresh_tmpfs(std::uint32_t mode, std::uint64_t size, std::uint32_t flags);
 
 // ---- overlay.cpp
 int idmap(const Plan& plan, int tree, std::uint32_t flags);   // as mount_setattr(2)
 void prepare_overlay(const Plan& plan, std::uint32_t index);  // before a user switch
 int overlay(const Plan& plan, std::uint32_t index, int new_root);
+// Over the clone `lower`, which it keeps for lower_of(): the layer below the object of this step, -1 when it
+// is none.
+int throw_away_layer(const Plan& plan, std::uint32_t index, int new_root, int lower);
+int lower_of(std::uint32_t index);
 
 // ---- tree.cpp again
 void build_root(const Plan& plan);

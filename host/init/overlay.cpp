@@ -1,4 +1,4 @@
-// Idmapped trees, and the overlay that makes absent protected names exist.
+// Idmapped trees, the overlay that makes absent protected names exist, and the layer that is thrown away.
 //
 // An overlay wants its three layers on one mount of the mount namespace it is made in, and a user who
 // switched cannot walk to them. So root clones one directory above all three, finds them in the clone, and
@@ -129,16 +129,22 @@ Layers open_layers(const Plan& plan, std::uint32_t index, int base) {
   return layers;
 }
 
-void option(int context, const char* key, const char* value) {
-  if (kernel::fsconfig(context, FSCONFIG_SET_STRING, key, value) < 0) {
-    fail("overlay", errno, key);
+// One overlay being made; `step` names what fails.
+struct Context {
+  int fd;
+  const char* step;
+
+  void option(const char* key, const char* value) const {
+    if (kernel::fsconfig(fd, FSCONFIG_SET_STRING, key, value) < 0) {
+      fail(step, errno, key);
+    }
   }
-}
-void layer(int context, const char* key, int fd) {
-  char path[40];
-  std::snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
-  option(context, key, path);
-}
+  void layer(const char* key, int directory) const {
+    char path[40];
+    std::snprintf(path, sizeof path, "/proc/self/fd/%d", directory);
+    option(key, path);
+  }
+};
 
 // From 6.6 on an overlay writes an id of its own into the upper layer unless told not to; before, the word
 // was unknown.
@@ -153,31 +159,57 @@ bool writes_uuid() {
   return major > 6 || (major == 6 && minor >= 6);
 }
 
-int make_overlay(const Layers& layers, std::uint32_t flags, const char* shown) {
-  const int context = kernel::fsopen("overlay");
-  if (context < 0) {
-    fail("overlay", errno, "open");
+int make_overlay(const Layers& layers, std::uint32_t flags, const char* shown, const char* step) {
+  const Context context{kernel::fsopen("overlay"), step};
+  if (context.fd < 0) {
+    fail(step, errno, "open");
   }
-  if (kernel::fsconfig(context, FSCONFIG_SET_FLAG, "userxattr", nullptr) < 0) {
-    fail("overlay", errno, "userxattr");
+  if (kernel::fsconfig(context.fd, FSCONFIG_SET_FLAG, "userxattr", nullptr) < 0) {
+    fail(step, errno, "userxattr");
   }
-  option(context, "index", "off");
+  context.option("index", "off");
   if (writes_uuid()) {
-    option(context, "uuid", "null");
+    context.option("uuid", "null");
   }
-  layer(context, "lowerdir", layers.lower);
-  layer(context, "upperdir", layers.upper);
-  layer(context, "workdir", layers.work);
-  if (kernel::fsconfig(context, FSCONFIG_CMD_CREATE, nullptr, nullptr) < 0) {
-    fail("overlay", errno, shown);
+  context.layer("lowerdir", layers.lower);
+  context.layer("upperdir", layers.upper);
+  context.layer("workdir", layers.work);
+  if (kernel::fsconfig(context.fd, FSCONFIG_CMD_CREATE, nullptr, nullptr) < 0) {
+    fail(step, errno, shown);
   }
-  const int mount = kernel::fsmount(context, mount_attributes(flags));
+  const int mount = kernel::fsmount(context.fd, mount_attributes(flags));
   if (mount < 0) {
-    fail("overlay", errno, "mount");
+    fail(step, errno, "mount");
   }
-  close(context);
+  close(context.fd);
   return mount;
 }
+
+// Not by fchdir: this user need not be allowed to enter it.
+void detach(int tree, const char* step) {
+  char path[40];
+  std::snprintf(path, sizeof path, "/proc/self/fd/%d", tree);
+  if (umount2(path, MNT_DETACH) < 0) {
+    fail(step, errno, "leave");
+  }
+}
+
+int make_below(int directory, const char* name, std::uint32_t mode) {
+  const int made = mkdirat(directory, name, 0700) < 0
+                       ? -1
+                       : openat(directory, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+  if (made < 0 || fchmod(made, mode) < 0) {
+    fail("layer", errno, name);
+  }
+  return made;
+}
+
+struct Lower {
+  std::uint32_t step = 0;
+  int tree = -1;
+};
+Lower lowers[plan::max_layers];
+std::uint32_t lower_count = 0;
 
 }  // namespace
 
@@ -217,19 +249,51 @@ int overlay(const Plan& plan, std::uint32_t index, int new_root) {
   } else {
     attach(layers.base, new_root, "overlay");
   }
-  const int made = make_overlay(layers, step.flags, plan.text(step.text));
+  const int made = make_overlay(layers, step.flags, plan.text(step.text), "overlay");
   if (layers.base >= 0) {
-    char path[40];  // not by fchdir: this user need not be allowed to enter it
-    std::snprintf(path, sizeof path, "/proc/self/fd/%d", layers.base);
-    if (umount2(path, MNT_DETACH) < 0) {
-      fail("overlay", errno, "leave");
-    }
+    detach(layers.base, "overlay");
     close(layers.base);
   }
   for (const int fd : {layers.upper, layers.work, layers.lower}) {
     close(fd);
   }
   return made;
+}
+
+// Both layers are attached just while the overlay is made, over the new root: what it took of them is its
+// own.
+int throw_away_layer(const Plan& plan, std::uint32_t index, int new_root, int lower) {
+  const plan::Step& step = plan.step(index);
+  struct stat info {};
+  if (fstat(lower, &info) < 0) {
+    fail("layer", errno, plan.text(step.text));
+  }
+  const int scratch = fresh_tmpfs(0700, step.size, plan::no_dev);
+  attach(scratch, new_root, "layer");
+  Layers layers;
+  layers.upper =
+      make_below(scratch, "upper", info.st_mode & 07777);  // what the overlay's own root looks like
+  layers.work = make_below(scratch, "work", 0700);
+  const int place = make_below(scratch, "lower", 0700);
+  attach(lower, place, "layer");
+  layers.lower = lower;
+  const int made =
+      make_overlay(layers, step.flags & ~std::uint32_t{plan::read_only}, plan.text(step.text), "layer");
+  detach(scratch, "layer");
+  for (const int fd : {scratch, place, layers.upper, layers.work}) {
+    close(fd);
+  }
+  lowers[lower_count++] = {index, lower};
+  return made;
+}
+
+int lower_of(std::uint32_t index) {
+  for (std::uint32_t i = 0; i < lower_count; ++i) {
+    if (lowers[i].step == index) {
+      return lowers[i].tree;
+    }
+  }
+  return -1;
 }
 
 }  // namespace hitchrail::init

@@ -74,7 +74,7 @@ class Checker {
 
   const char* step(const Step& step, std::uint32_t index) const {
     const bool mounts = (header_.flags & mount_namespace) != 0;
-    if (step.kind < step_directory || step.kind > step_cover) {
+    if (step.kind < step_directory || step.kind > step_layer) {
       return "step kind";
     }
     if (!string(step.name) || !string(step.text)) {
@@ -98,8 +98,11 @@ class Checker {
       }
       return step.other == no_step || step.other < index ? nullptr : "step reference";
     }
-    if (step.kind == step_mount && text(step.text)[0] != '/') {
+    if ((step.kind == step_mount || step.kind == step_layer) && text(step.text)[0] != '/') {
       return "step source";
+    }
+    if (step.kind == step_layer && (step.size == 0 || (step.flags & optional) != 0)) {
+      return "step layer";
     }
     if (step.kind == step_overlay && !overlay(step)) {
       return "step overlay";
@@ -168,13 +171,15 @@ const char* Checker::all() const {
   }
   const auto* steps = reinterpret_cast<const Step*>(base_ + header.steps.offset);
   std::uint32_t overlays = 0;
+  std::uint32_t layers = 0;
   for (std::uint32_t i = 1; i < header.steps.count; ++i) {
     if (const char* wrong = step(steps[i], i)) {
       return wrong;
     }
     overlays += steps[i].kind == step_overlay ? 1 : 0;
+    layers += steps[i].kind == step_layer ? 1 : 0;
   }
-  if (overlays > max_overlays) {
+  if (overlays > max_overlays || layers > max_layers) {
     return "overlays";
   }
   const auto* rules = reinterpret_cast<const LandlockRule*>(base_ + header.rules.offset);

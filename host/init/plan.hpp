@@ -22,6 +22,7 @@ inline constexpr std::uint32_t max_steps = 8192;
 inline constexpr std::uint32_t max_strings = 65536;  // argv, env
 inline constexpr std::uint32_t max_listeners = 16;
 inline constexpr std::uint32_t max_overlays = 16;
+inline constexpr std::uint32_t max_layers = 18;
 inline constexpr std::uint32_t max_cgroups = 8;
 inline constexpr std::uint32_t no_step = 0xffffffffu;
 inline constexpr std::uint32_t no_id = 0xffffffffu;
@@ -82,8 +83,12 @@ enum StepKind : std::uint32_t {
   step_overlay = 11,
   // Clone the object of `other` (no_step: of the target itself) onto the existing `name` below parent: here a
   // path of several components, no link and no ".." on it, identity compared (with dev 0 only the inode).
-  // Keeps no descriptor; cannot be a parent.
+  // Keeps no descriptor; cannot be a parent. Below a step_layer the identity is that in the lower layer.
   step_cover = 12,
+  // Throw-away layer onto parent: an overlay whose lower layer is a clone of the host path `text` (identity
+  // compared) and whose upper layer is a fresh tmpfs of at most `size` bytes. Nothing below `text` is ever
+  // written, and what was written is gone with the namespace.
+  step_layer = 13,
 };
 enum StepFlag : std::uint32_t {
   read_only = 1u << 0,
@@ -91,8 +96,8 @@ enum StepFlag : std::uint32_t {
   no_exec = 1u << 2,
   recursive = 1u << 3,  // submounts come along and get the same attributes
   optional = 1u << 4,   // step_open, step_source: absence is no error; steps and rules on it are left out
-  idmapped = 1u << 5,   // step_mount, step_overlay, with switch_user: the owner idmap_uid/gid on disk appears
-                        // as outside_uid/gid, everybody else as himself
+  idmapped = 1u << 5,   // step_mount, step_overlay, step_layer, with switch_user: the owner idmap_uid/gid on
+                       // disk appears as outside_uid/gid, everybody else as himself
   idmap_optional = 1u << 6,  // where the file system does not allow that, as it is
   whole = 1u << 7,           // step_proc: not subset=pid
 };                           // nosuid is always set

@@ -100,6 +100,8 @@ int fresh_mount(const char* type, const char* const (*options)[2], std::uint32_t
   return mount;
 }
 
+}  // namespace
+
 int fresh_tmpfs(std::uint32_t mode, std::uint64_t size, std::uint32_t flags) {
   char mode_text[16];
   char size_text[32];
@@ -108,6 +110,8 @@ int fresh_tmpfs(std::uint32_t mode, std::uint64_t size, std::uint32_t flags) {
   const char* const options[][2] = {{"mode", mode_text}, {"size", size_text}, {nullptr, nullptr}};
   return fresh_mount("tmpfs", options, flags);
 }
+
+namespace {
 
 int open_name(int parent, const char* name, int flags, const char* step) {
   const int fd = openat(parent, name, O_PATH | O_NOFOLLOW | O_CLOEXEC | flags);
@@ -168,12 +172,33 @@ int cover(const Plan& plan, const plan::Step& step, int parent) {
   if (target < 0) {
     fail("cover", errno, name);
   }
-  compare(target, step.identity, name);
+  const int below = lower_of(step.parent);  // an overlay may give an object another number
+  const int seen =
+      below < 0 ? target : kernel::openat2(below, name, O_PATH | O_CLOEXEC | O_NOFOLLOW, resolve);
+  if (seen < 0) {
+    fail("cover", errno, name);
+  }
+  compare(seen, step.identity, name);
+  if (seen != target) {
+    close(seen);
+  }
   const int tree = clone_tree(step.other == plan::no_step ? target : objects[step.other], step.flags, name);
   attach(tree, target, name);
   close(tree);
   close(target);
   return absent;
+}
+
+// Of a layer nobody writes to, whatever the overlay's own flags.
+int layer_source(const Plan& plan, std::uint32_t index) {
+  const plan::Step& step = plan.step(index);
+  if (objects[index] >= 0) {
+    return objects[index];  // cloned before a user switch
+  }
+  const int source = open_source(plan, step);
+  const int tree = clone_tree(source, step.flags | plan::read_only, plan.text(step.text));
+  close(source);
+  return tree;
 }
 
 int mount_tree(const Plan& plan, std::uint32_t index, int parent) {
@@ -226,6 +251,9 @@ int run_step(const Plan& plan, std::uint32_t index) {
       break;
     case plan::step_cover:
       return cover(plan, step, parent);
+    case plan::step_layer:
+      made = throw_away_layer(plan, index, objects[0], layer_source(plan, index));
+      break;
     case plan::step_proc:
       made = fresh_mount("proc", (step.flags & plan::whole) != 0 ? no_options : proc_options, step.flags);
       break;
@@ -283,14 +311,15 @@ void clone_sources(const Plan& plan) {
     if (step.kind == plan::step_overlay) {
       prepare_overlay(plan, i);
     }
-    if (step.kind != plan::step_mount) {
+    if (step.kind != plan::step_mount && step.kind != plan::step_layer) {
       continue;
     }
     const int source = open_source(plan, step);
     if (source < 0) {
       continue;
     }
-    objects[i] = clone_tree(source, step.flags, plan.text(step.text));
+    const bool layer = step.kind == plan::step_layer;
+    objects[i] = clone_tree(source, step.flags | (layer ? plan::read_only : 0u), plan.text(step.text));
     close(source);
     if ((step.flags & plan::idmapped) != 0 && idmap(plan, objects[i], step.flags) < 0 &&
         (step.flags & plan::idmap_optional) == 0) {

@@ -63,6 +63,7 @@ Result<GitOutcome> outcome_of(const GitCall& call, boundary::RunOutput ran) {
     case boundary::RunOutput::End::signaled:
       out.signal = ran.value;
       break;
+    case boundary::RunOutput::End::stopped:  // nobody stops it
     case boundary::RunOutput::End::timed_out:
       out.timed_out = true;
       break;

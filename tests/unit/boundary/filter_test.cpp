@@ -290,6 +290,29 @@ TEST_CASE("filter: where namespaces are allowed no extended attribute can be set
   }
 }
 
+TEST_CASE("filter: where trees are only read nothing else of a file can be changed either") {
+  const Filter held(FilterOptions{.metadata_held = true});
+  const Filter plain(FilterOptions{});
+  const long calls[] = {SYS_chmod,       SYS_fchmod,       SYS_fchmodat,     452,
+                        SYS_chown,       SYS_lchown,       SYS_fchown,       SYS_fchownat,
+                        SYS_utime,       SYS_utimes,       SYS_futimesat,    SYS_utimensat,
+                        SYS_setxattr,    SYS_lsetxattr,    SYS_fsetxattr,    463,
+                        SYS_removexattr, SYS_lremovexattr, SYS_fremovexattr, 466};
+  for (const long call : calls) {
+    INFO(call);
+    for (const Arguments& each : some_arguments(20)) {
+      CHECK(held(call, each) == error(EPERM));
+    }
+    CHECK(plain(call) == allow);
+  }
+  for (const std::uint64_t request : {0x40086602ull, 0x40046602ull, 0x401c5820ull}) {  // inode flags
+    CHECK(held(SYS_ioctl, {0, request | high}) == error(EPERM));
+    CHECK(plain(SYS_ioctl, {0, request}) == allow);
+  }
+  CHECK(held(SYS_openat, {0, 0, O_CREAT | O_WRONLY, 0755}) == allow);
+  CHECK(held(SYS_openat, {0, 0, O_CREAT | O_WRONLY, 04755}) == error(EPERM));
+}
+
 TEST_CASE("filter: a rename leaves no device behind") {
   for (const FilterOptions& options : variants()) {
     const Filter filter(options);

@@ -103,6 +103,15 @@ TEST_CASE("a step may only refer to earlier steps and to one plain name") {
   CHECK(change([](plan::Step& step, std::uint32_t) { step.name = step.text; }) == std::string("step name"));
   CHECK(change([](plan::Step& step, std::uint32_t) { step.kind = 77; }) == std::string("step kind"));
   CHECK(change([](plan::Step& step, std::uint32_t) { step.mode = 04755; }) == std::string("step mode"));
+  // A throw-away layer: a host path below it, and a bound above it.
+  const auto layer = [&](std::uint64_t size, std::uint32_t flags) {
+    return change([&](plan::Step& step, std::uint32_t) {
+      step.kind = plan::step_layer;
+      step.size = size;
+      step.flags = flags;
+    });
+  };
+  CHECK(layer(1, 0) == std::string("step source"));
 }
 
 TEST_CASE("a damaged plan is judged without reading past its end") {
