@@ -22,6 +22,10 @@
 
 namespace hitchrail::manifest {
 
+struct Finding {
+  std::string code, field, detail, remediation;
+};
+
 // ---- provider-runtime-manifest/v1
 // ----------------------------------------------------------------------------
 
@@ -67,18 +71,59 @@ Status apply_probe_result(const json::Value& probe_result, RuntimeManifestInput&
 Status check_runtime_manifest(const json::Value& document);
 Result<std::string> runtime_material_digest(const json::Value& document);
 
+// The one evaluator: what a launch needs, of exactly one manifest.
+enum class Verdict { satisfied, advisory, refused };
+std::string_view to_string(Verdict verdict);
 struct Requirement {
   std::string id;
   CapabilityState state = CapabilityState::unknown;
   bool satisfied = false, advisory = false;
+  Verdict verdict = Verdict::refused;
   std::string reason;
+  std::string remedy;  // "" when satisfied
 };
 // Sorted, unique. Under a required preset an advisory capability does not satisfy.
 std::vector<Requirement> evaluate_requirements(const json::Value& runtime_manifest,
                                                std::vector<std::string> ids, bool required_preset);
-// run.start, run.status, run.logs, run.complete, workspace.worktrees; with resume also run.resume,
-// run.follow-up.
+
+// Which of several manifests a launch may use: all of its requirements are met by one, never by two together.
+struct Wanted {
+  std::string provider;  // "" = any; equal to a manifest's provider or adapter, in any case
+  std::string model;     // "" = any; a manifest that lists no models says nothing about them: a warning
+  std::vector<std::string> capabilities;
+  bool required_preset = true;
+};
+struct Candidate {
+  std::size_t index = 0;  // in the list that was given
+  bool compatible = false, advisory = false;
+  std::vector<Finding> reasons;   // why not; codes provider-probe-failed, provider-mismatch,
+                                  // provider-model-unavailable, provider-capability-unavailable
+  std::vector<Finding> warnings;  // provider-probe-degraded, provider-capability-advisory,
+                                  // provider-model-unknown
+  std::vector<Requirement> requirements;
+};
+// Best first: compatible, without advisories, probe ready before degraded before failed, provider, digest.
+std::vector<Candidate> select_runtime_manifest(std::span<const json::Value> manifests, const Wanted& wanted);
+
+// What a launch needs of its provider, whatever else the caller adds.
+struct LaunchNeeds {
+  bool resume = false;  // run.resume, run.follow-up
+  bool fork = false;    // run.fork, run.follow-up
+  bool tools = false;   // tool.calls
+  bool mcp = false;     // tool.calls, tool.mcp
+  json::Value budget;   // the manifest's section: limits on tokens or cost need usage.tokens, on tool calls
+                        // tool.calls, when it is enabled
+  std::vector<std::string> extra;
+};
+// run.start, run.status, run.logs, run.complete, workspace.worktrees, and these.
+std::vector<std::string> launch_requirements(const LaunchNeeds& needs);
 std::vector<std::string> launch_requirements(bool resume);
+
+// The 20 actions an operator may ask of a run, each with the state of its capability in this manifest; a
+// manifest that is absent or not valid makes all of them unknown and unavailable. {manifestDigest?,
+// provider?, providerVersion?, probeState?, controls[{action, label, capabilityId, state, available,
+// advisory, reason, remediation?}]}.
+json::Value derive_controls(const json::Value& runtime_manifest);
 
 // ---- task-envelope/v1
 // ----------------------------------------------------------------------------------------
@@ -121,9 +166,6 @@ struct Instruction {
 struct Origin {
   std::string field, scope, source;
   std::int64_t precedence = 0;
-};
-struct Finding {
-  std::string code, field, detail, remediation;
 };
 
 struct LaunchManifestInput {

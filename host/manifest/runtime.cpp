@@ -284,35 +284,4 @@ Result<std::string> runtime_material_digest(const json::Value& document) {
   return material_digest(document, kWhen);
 }
 
-std::vector<Requirement> evaluate_requirements(const json::Value& runtime_manifest,
-                                               std::vector<std::string> ids, bool required_preset) {
-  std::vector<Requirement> out;
-  for (std::string& id : as_set(std::move(ids))) {
-    Requirement requirement;
-    requirement.id = std::move(id);
-    requirement.reason = "the manifest does not name it";
-    for (const json::Value& item : runtime_manifest.get("capabilities").items()) {
-      if (item.get("id").as_string() == requirement.id) {
-        requirement.state =
-            capability_state(item.get("state").as_string()).value_or(CapabilityState::unknown);
-        requirement.reason = item.get("reason").as_string();
-      }
-    }
-    requirement.advisory = requirement.state == CapabilityState::advisory;
-    requirement.satisfied =
-        requirement.state == CapabilityState::supported || (requirement.advisory && !required_preset);
-    out.push_back(std::move(requirement));
-  }
-  return out;
-}
-
-std::vector<std::string> launch_requirements(bool resume) {
-  std::vector<std::string> out = {"run.start", "run.status", "run.logs", "run.complete",
-                                  "workspace.worktrees"};
-  if (resume) {
-    out.insert(out.end(), {"run.resume", "run.follow-up"});
-  }
-  return out;
-}
-
 }  // namespace hitchrail::manifest
