@@ -61,6 +61,8 @@ Result<launch::Request> launch_request(const RunOptions& options) {
   request.resume = options.resume;
   request.executable = options.executable;
   request.relays = options.relays;
+  request.phase = options.phase;
+  request.plan_artifact = options.plan_artifact;
   request.trust_owner = options.trust_owner;
   request.time_limit_s = options.time_limit_s;
   request.task.message = options.message;

@@ -44,6 +44,10 @@ void add_launch(CLI::App* app, RunOptions& options) {
           ->type_name("FILE");
   message->excludes(task);
   app->add_option("--sandbox", options.sandbox, "Sandbox preset (default: workspace)")->type_name("PRESET");
+  app->add_option("--phase", options.phase,
+                  "What this run is for, and no more: explore, plan, implement, verify or publish");
+  app->add_option("--plan-artifact", options.plan_artifact, "Where the plan of --phase plan shall stand")
+      ->type_name("PATH");
   app->add_option("--backend", options.backend, "Boundary backend: native or landlock (default: the best)");
   app->add_option("--model", options.model, "Model the provider shall use");
   app->add_option("--resume", options.resume, "Continue the conversation of this attempt")

@@ -33,6 +33,8 @@ struct RunOptions {
   bool detach = false;
   bool timings = false;
   std::uint64_t time_limit_s = 0;
+  std::string phase;          // empty = the task file's, or none
+  std::string plan_artifact;  // of phase plan
 };
 
 struct RunsOptions {

@@ -2,7 +2,8 @@
 // The road: the one way to start a harness. A list of stages, each from immutable values to the next;
 // preview() is the same list stopped before the first stage that changes anything.
 //
-//   profile → program → probe → worktree → boundary → task → plan → manifest → admission | attempt → spawn
+//   profile → program → probe → worktree → phase → boundary → task → plan → manifest → admission | attempt →
+//   spawn
 //
 // The boundary is compiled before the adapter's plan, for the plan is told the paths as the harness will see
 // them and whether the provider's own sandbox is delegated; the plan adds names and files to what was
@@ -47,6 +48,8 @@ struct Request {
   bool refuse_drift = false;        // anything that differs from `parent` is a blocker
   std::string override_reason;      // of the readiness gate; only its digest is kept
   std::vector<std::string> budget;  // KEY=VALUE
+  std::string phase;                // explore, plan, implement, verify, publish; "" = the task's, else none
+  std::string plan_artifact;        // path below the worktree, of phase `plan`
 };
 
 struct Preview {

@@ -28,9 +28,11 @@ Result<Prepared> prepare(const Ground& ground, const Request& request, Timings& 
   HR_TRY(program, timings.measure("program", [&] { return stage_program(ground, request, profile); }));
   HR_TRY(probe, timings.measure("probe", [&] { return stage_probe(ground, profile, program, planner); }));
   HR_TRY(worktree, timings.measure("worktree", [&] { return stage_worktree(ground, request, profile); }));
+  HR_TRY(phase, stage_phase(ground, request));
   auto reading = read_baseline(ground, worktree.worktree);
-  auto judged = timings.measure("boundary",
-                                [&] { return stage_boundary(ground, request, profile, program, worktree); });
+  auto judged = timings.measure("boundary", [&] {
+    return stage_boundary(ground, request, profile, program, worktree, std::move(phase));
+  });
   HR_TRY(baseline, timings.measure("baseline", [&] { return reading.get(); }));
   worktree.baseline = std::move(baseline);
   HR_TRY(boundary, std::move(judged));

@@ -102,11 +102,22 @@ Result<boundary::Compiled> compile_boundary(const Ground& ground, const boundary
 
 Result<BoundaryStage> stage_boundary(const Ground& ground, const Request& request,
                                      const ProfileStage& profile, const ProgramStage& program,
-                                     const WorktreeStage& worktree) {
+                                     const WorktreeStage& worktree, PhaseStage phase) {
   BoundaryStage stage;
   HR_TRY(found, find_preset(ground.installation, ground.home ? &*ground.home : nullptr, request.sandbox));
   stage.chosen = std::move(found);
   stage.preset = *stage.chosen.preset;
+  std::vector<std::string> relays = request.relays;
+  if (stage.preset.network != boundary::Network::gate && !relays.empty()) {
+    return Error{ErrorClass::usage,
+                 "relay-without-gate",
+                 "choose the sandbox preset",
+                 request.relays.front(),
+                 "The preset's network is " + std::string(boundary::network_name(stage.preset.network)) +
+                     ", and only a gate has relays.",
+                 "Leave --relay out, or choose a preset with network gate: repo-contained."};
+  }
+  narrow(phase, profile.profile, stage.preset, relays);
   HR_TRY(backend, chosen_backend(request.backend));
   if (stage.preset.credentials == boundary::Credentials::login) {
     HR_TRY(login, find_login(request, profile));
@@ -125,22 +136,15 @@ Result<BoundaryStage> stage_boundary(const Ground& ground, const Request& reques
   }
   boundary::Options options;
   options.backend = backend;
-  if (stage.preset.network != boundary::Network::gate && !request.relays.empty()) {
-    return Error{ErrorClass::usage,
-                 "relay-without-gate",
-                 "choose the sandbox preset",
-                 request.relays.front(),
-                 "The preset's network is " + std::string(boundary::network_name(stage.preset.network)) +
-                     ", and only a gate has relays.",
-                 "Leave --relay out, or choose a preset with network gate: repo-contained."};
-  }
-  HR_TRY(egress, egress_policy(request.relays, request.provider_options, profile.profile.provider_hosts));
+  HR_TRY(egress, egress_policy(relays, request.provider_options, profile.profile.provider_hosts));
   options.egress = std::move(egress);
   HR_TRY(proven, prove_backends(ground, stage.preset, backend));
   options.proven = proven;
   stage.proven = std::move(proven).value_or(std::vector<boundary::ProvenBackend>{});
   HR_TRY(compiled, compile_boundary(ground, stage.preset, std::move(roots), options, &stage.absent_paths));
   stage.compiled = std::move(compiled);
+  HR_CHECK(judge_phase(phase, profile.profile, stage.preset, stage.compiled, stage.proven));
+  stage.phase = std::move(phase);
   return stage;
 }
 

@@ -124,6 +124,8 @@ std::vector<std::string> environment_keys(const PlanStage& plan) {
 }
 
 void add_findings(manifest::LaunchManifestInput& input, const BoundaryStage& boundary) {
+  input.blockers.insert(input.blockers.end(), boundary.phase.blockers.begin(), boundary.phase.blockers.end());
+  input.warnings.insert(input.warnings.end(), boundary.phase.warnings.begin(), boundary.phase.warnings.end());
   for (const auto& blocker : boundary.compiled.blockers) {
     input.blockers.push_back({blocker.error.code, "sandbox", blocker.error.detail, blocker.error.remedy});
   }
@@ -176,6 +178,7 @@ Result<ManifestStage> stage_manifest(const Ground& ground, const Request& reques
   }
   input.plan = plan_json(plan.planned.plan);
   input.sandbox = sandbox_json(boundary, plan, probe.runtime_manifest.get("digest"));
+  input.phase = boundary.phase.evidence;
   if (worktree.resumed) {
     input.conversation = task.envelope.get("conversation");
   }

@@ -11,6 +11,7 @@
 #include "boundary/prove.hpp"
 #include "launch/installation.hpp"
 #include "launch/launch.hpp"
+#include "launch/phase.hpp"
 #include "launch/presets.hpp"
 #include "manifest/manifest.hpp"
 #include "plugins/planner.hpp"
@@ -73,8 +74,8 @@ struct WorktreeStage {
   workspace::Baseline baseline;
   std::optional<Resumed> resumed;
   // Of a worktree that Hitchrail made: {worktreeManifestId, worktreeManifestRevision, ownershipLeaseId,
-  // baseBranch, resolvedBaseCommit, baseResolutionSource}; null for every other one, whose base is the head at
-  // launch (baseResolutionSource `legacy-launch-head`).
+  // baseBranch, resolvedBaseCommit, baseResolutionSource}; null for every other one, whose base is the head
+  // at launch (baseResolutionSource `legacy-launch-head`).
   json::Value manifest;
 };
 // Everything but the baseline, which git is asked for beside the boundary stage: the two wait for different
@@ -91,6 +92,7 @@ struct BoundaryStage {
   std::optional<std::string> login_file;  // host path of the provider's login file, when it is there
   std::vector<std::string> absent_paths;
   std::vector<boundary::ProvenBackend> proven;  // under a `required` preset: what the backend's proof says
+  PhaseStage phase;                             // judged; its evidence, blockers and warnings
 };
 // Proofs of the backends, from the memo or made now, for Options::proven; nothing is written. Nothing for an
 // advisory preset.
@@ -111,7 +113,7 @@ Result<boundary::Compiled> compile_boundary(const Ground& ground, const boundary
                                             std::vector<std::string>* absent);
 Result<BoundaryStage> stage_boundary(const Ground& ground, const Request& request,
                                      const ProfileStage& profile, const ProgramStage& program,
-                                     const WorktreeStage& worktree);
+                                     const WorktreeStage& worktree, PhaseStage phase);
 
 struct TaskStage {
   std::string attempt_id;
