@@ -49,59 +49,149 @@ std::optional<CommitPolicy> commit_policy(std::string_view text) {
   return std::nullopt;
 }
 
-json::Value baseline_json(const Baseline& baseline) {
-  json::Value out = json::Value::object();
+namespace {
+
+json::Value file_json(const FileState& file) {
+  json::Value entry = json::Value::object();
+  entry.set("path", path_value(file.path));
+  entry.set("status", file.status);
+  if (!file.previous_path.empty()) {
+    entry.set("previousPath", path_value(file.previous_path));
+  }
+  for (const auto& [name, value] :
+       {std::pair("indexBlobHash", &file.index_blob), std::pair("worktreeMode", &file.worktree_mode),
+        std::pair("worktreeSha256", &file.worktree_sha256)}) {
+    if (!value->empty()) {
+      entry.set(name, *value);
+    }
+  }
+  return entry;
+}
+
+Result<FileState> file_from_json(const json::Value& entry) {
+  FileState file;
+  HR_TRY(path, path_text(entry.get("path")));
+  file.path = std::move(path);
+  if (file.path.empty()) {
+    return bad_baseline("files.path");
+  }
+  if (const json::Value* previous = entry.find("previousPath")) {
+    HR_TRY(text, path_text(*previous));
+    file.previous_path = std::move(text);
+  }
+  file.status = entry.get("status").as_string();
+  file.index_blob = entry.get("indexBlobHash").as_string();
+  file.worktree_mode = entry.get("worktreeMode").as_string();
+  file.worktree_sha256 = entry.get("worktreeSha256").as_string();
+  file.stamp = entry.get("stamp").as_string();
+  return file;
+}
+
+std::string digest_of(const json::Value& files) {
+  auto text = canonicalize(files);  // strings only: nothing in it can be refused
+  return text.has_value() ? sha256_prefixed(text.value()) : std::string();
+}
+
+json::Value all_files(const Baseline& baseline) {
+  std::vector<json::Value> files;
+  files.reserve(baseline.files.size());
+  for (const FileState& file : baseline.files) {
+    files.push_back(file_json(file));
+  }
+  return json::Value::array(std::move(files));
+}
+
+// Members that the envelope and the document have in common, but for the files.
+void set_common(json::Value& out, const Baseline& baseline, const std::string& digest) {
   out.set("capturedAt", iso8601(baseline.captured_at_ms));
   out.set("headSha", baseline.head.oid.empty() ? json::Value() : json::Value(baseline.head.oid));
   if (!baseline.head.ref.empty()) {
     out.set("ref", path_value(baseline.head.ref));
   }
   out.set("dirty", baseline.dirty);
-  std::vector<json::Value> files;
-  for (const FileState& file : baseline.files) {
-    json::Value entry = json::Value::object();
-    entry.set("path", path_value(file.path));
-    entry.set("status", file.status);
-    if (!file.previous_path.empty()) {
-      entry.set("previousPath", path_value(file.previous_path));
-    }
-    if (!file.index_blob.empty()) {
-      entry.set("indexBlobHash", file.index_blob);
-    }
-    if (!file.worktree_sha256.empty()) {
-      entry.set("worktreeSha256", file.worktree_sha256);
-    }
-    files.push_back(std::move(entry));
+  out.set("fileCount", static_cast<std::uint64_t>(baseline.files.size()));
+  out.set("filesDigest", digest);
+  const Preexisting& before = baseline.preexisting;
+  json::Value commits = json::Value::object();
+  commits.set("count", before.known ? json::Value(before.count) : json::Value());
+  commits.set("digest", before.known ? json::Value(before.digest) : json::Value());
+  out.set("preexistingCommits", std::move(commits));
+  if (before.known && before.commits.size() == before.count) {
+    out.set("preexistingCommitShas",
+            json::Value::array(std::vector<json::Value>(before.commits.begin(), before.commits.end())));
   }
-  out.set("files", json::Value::array(std::move(files)));
+}
+
+Error other_baseline(const char* detail) {
+  return Error{ErrorClass::failed, "baseline-invalid", "read baseline", baseline_document_name, detail, ""};
+}
+
+}  // namespace
+
+json::Value baseline_json(const Baseline& baseline) {
+  json::Value files = all_files(baseline);
+  json::Value out = json::Value::object();
+  set_common(out, baseline, digest_of(files));
+  out.set("files", baseline.files.size() <= max_listed_files ? std::move(files) : json::Value::array());
   return out;
 }
 
-Result<Baseline> baseline_from_json(const json::Value& value) {
+Result<json::Value> baseline_document(const Baseline& baseline) {
+  json::Value files = all_files(baseline);
+  json::Value out = json::Value::object();
+  out.set("schemaVersion", "launch-baseline/v1");
+  set_common(out, baseline, digest_of(files));
+  out.set("capturedUnixMs", baseline.captured_at_ms);
+  std::vector<json::Value> stamped;
+  stamped.reserve(baseline.files.size());
+  for (const FileState& file : baseline.files) {
+    json::Value entry = file_json(file);
+    if (!file.stamp.empty()) {
+      entry.set("stamp", file.stamp);
+    }
+    stamped.push_back(std::move(entry));
+  }
+  out.set("files", json::Value::array(std::move(stamped)));
+  HR_TRY(digest, seal_document(out));
+  (void)digest;
+  return out;
+}
+
+Result<Baseline> baseline_from_json(const json::Value& value, const std::string& document) {
   if (!value.is_object() || !value.get("files").is_array() || !value.get("dirty").is_bool()) {
     return bad_baseline("files");
   }
+  json::Value whole;
+  if (!document.empty()) {
+    HR_TRY(parsed, json::parse(document, json::Duplicates::refuse, baseline_document_name));
+    HR_CHECK(verify_document(parsed));
+    whole = std::move(parsed);
+  }
+  const json::Value& from = document.empty() ? value : whole;
   Baseline out;
   out.dirty = value.get("dirty").as_bool();
   out.head.oid = value.get("headSha").as_string();
+  out.captured_at_ms = from.get("capturedUnixMs").as_int().value_or(0);
   if (const json::Value* ref = value.find("ref")) {
     HR_TRY(text, path_text(*ref));
     out.head.ref = std::move(text);
     constexpr std::string_view kHeads = "refs/heads/";
     out.branch = out.head.ref.starts_with(kHeads) ? out.head.ref.substr(kHeads.size()) : out.head.ref;
   }
-  for (const json::Value& entry : value.get("files").items()) {
-    FileState file;
-    HR_TRY(path, path_text(entry.get("path")));
-    file.path = std::move(path);
-    if (const json::Value* previous = entry.find("previousPath")) {
-      HR_TRY(text, path_text(*previous));
-      file.previous_path = std::move(text);
-    }
-    file.status = entry.get("status").as_string();
-    file.index_blob = entry.get("indexBlobHash").as_string();
-    file.worktree_sha256 = entry.get("worktreeSha256").as_string();
+  for (const json::Value& entry : from.get("files").items()) {
+    HR_TRY(file, file_from_json(entry));
     out.files.push_back(std::move(file));
+  }
+  if (const json::Value* digest = value.find("filesDigest");
+      digest != nullptr && digest->as_string() != digest_of(all_files(out))) {
+    return other_baseline("its files are not those of the task envelope");
+  }
+  const json::Value& before = value.get("preexistingCommits");
+  out.preexisting.known = before.get("digest").is_string();
+  out.preexisting.count = static_cast<std::uint64_t>(before.get("count").as_int().value_or(0));
+  out.preexisting.digest = before.get("digest").as_string();
+  for (const json::Value& commit : value.get("preexistingCommitShas").items()) {
+    out.preexisting.commits.push_back(commit.as_string());
   }
   return out;
 }

@@ -4,10 +4,12 @@
 
 #include "core/text.hpp"
 #include "workspace/git_call.hpp"
+#include "workspace/index_entries.hpp"
 #include "workspace/launch_state.hpp"
 #include "workspace/refs.hpp"
 #include "workspace/run_objects.hpp"
 #include "workspace/status.hpp"
+#include "workspace/sweep.hpp"
 #include "workspace/workspace.hpp"
 
 namespace hitchrail::workspace {
@@ -23,6 +25,12 @@ enum class Compared { same, changed, unknown };
 Compared compare(const FileState& now, const FileState& then) {
   if (now.status == "deleted" || then.status == "deleted") {
     return now.status == then.status ? Compared::same : Compared::changed;
+  }
+  if (!now.stamp.empty() && now.stamp == then.stamp) {
+    return Compared::same;  // nobody has touched it
+  }
+  if (!now.worktree_mode.empty() && !then.worktree_mode.empty() && now.worktree_mode != then.worktree_mode) {
+    return Compared::changed;
   }
   if (now.worktree_sha256.empty() || then.worktree_sha256.empty()) {
     return Compared::unknown;
@@ -53,6 +61,7 @@ class Collector {
       }
       out_.changed.push_back(std::move(change));
     }
+    out_.last_change_ms = last_change(worktree_, out_);
     return std::move(out_);
   }
 
@@ -62,41 +71,37 @@ class Collector {
     HR_CHECK(check_launch_state(base.get(), worktree_));
     HR_TRY(launch, read_head(base.get(), base.get(), worktree_.object_format));
     launch_ = std::move(launch);
+    base_ = std::move(base);
     HR_TRY(own, pathfs::open_directory_beneath(attempt_, "git"));
     auto head = read_head(own.get(), own.get(), worktree_.object_format);
     if (head.has_error() || RunObjects::check_layout(own.get()).has_error()) {
-      return {};  // the run broke its own directory: no commit can be attributed, the files still can
+      // The run broke its own directory: no commit can be attributed, the files still can.
+      out_.why_not = "private-damaged";
+      return {};
     }
     out_.head = std::move(head).value();
-    if (out_.head == launch_) {
-      out_.head_attributable = true;
-    } else if (out_.head.ref == launch_.ref && !out_.head.oid.empty()) {
-      if (launch_.oid.empty()) {
-        out_.head_attributable = true;
-      } else {
-        HR_TRY(descends, objects_.is_ancestor(launch_.oid, out_.head.oid));
-        out_.head_attributable = descends;
-      }
+    if (out_.head.ref != launch_.ref) {
+      out_.why_not = "branch-switched";
+    } else if (out_.head.oid != launch_.oid) {
+      HR_TRY(descends,
+             launch_.oid.empty() ? Result<bool>(true) : objects_.is_ancestor(launch_.oid, out_.head.oid));
+      out_.why_not = descends && !out_.head.oid.empty() ? "" : "diverged";
     }
+    out_.head_attributable = out_.why_not.empty();
     return {};
   }
 
   Status worktree_changes() {
-    // HEAD and index of the launch: none of the run's objects is needed.
-    GitCall call = git_call(objects_.base_path(), worktree_.root);
-    call.args = status_arguments();
-    call.readable = worktree_.object_stores;
-    call.readable.push_back(objects_.base_path());
-    call.timeout = std::chrono::milliseconds(30'000);
-    call.max_output = 64u << 20;
-    HR_TRY(output, git_output(git_, call));
+    HR_TRY(output, git_output(git_, base_call(status_arguments())));
     HR_TRY(status, parse_status(output));
-    hash_files(worktree_.root_fd->get(), status.files, kHashBudget);
-    std::map<std::string_view, const FileState*> then;
+    FilesByPath then;
     for (const FileState& file : baseline_.files) {
       then.emplace(file.path, &file);
     }
+    hash_files(worktree_, status.files, kHashBudget, &then);
+    std::set<std::string_view> told;
     for (const FileState& file : status.files) {
+      told.insert(file.path);
       const auto before = then.find(file.path);
       const Compared end = before == then.end() ? Compared::changed : compare(file, *before->second);
       if (end == Compared::same) {
@@ -111,21 +116,129 @@ class Collector {
     for (const auto& [path, file] : then) {  // dirty at launch, now as the launch's index has it
       add(file->path, file->status == "untracked" ? "deleted" : "modified", "", true);
     }
+    return untold_changes(told);
+  }
+
+  // git believes a file of the size and second it remembers, and what the operator told it to assume. The
+  // kernel's change time says which of the tracked files somebody touched nevertheless; these git reads.
+  Status untold_changes(const std::set<std::string_view>& told) {
+    if (baseline_.captured_at_ms == 0) {
+      return {};
+    }
+    HR_TRY(touched, touched_since(worktree_, base_.get(), baseline_.captured_at_ms * 1'000'000));
+    std::erase_if(touched, [&](const TouchedFile& file) { return told.count(file.path) != 0; });
+    if (touched.empty()) {
+      return {};
+    }
+    GitCall list = base_call({"ls-files", "--stage", "-z"});
+    list.max_output = 512u << 20;
+    HR_TRY(listing, git_output(git_, list));
+    HR_TRY(entries, parse_index(listing, worktree_.object_format));
+    std::vector<TouchedFile> asked;
+    std::string names;
+    for (TouchedFile& file : touched) {
+      const auto entry = entries.find(IndexKey(file.path, 0));
+      if (entry == entries.end()) {
+        continue;
+      }
+      if (file.type == pathfs::FileType::symlink) {
+        if (entry->second.oid != link_oid(file.path)) {
+          add(file.path, "modified", "", !file.assumed);
+        }
+      } else {
+        names += quote_path(file.path) + "\n";
+        asked.push_back(std::move(file));
+      }
+    }
+    return asked.empty() ? Status{} : compare_content(asked, names, entries);
+  }
+
+  Status compare_content(const std::vector<TouchedFile>& asked, const std::string& names,
+                         const IndexEntries& entries) {
+    GitCall call = base_call({"hash-object", "--stdin-paths"});
+    call.input = names;
+    auto output = git_output(git_, call);
+    if (output.has_error() && !is_answer_of_git(output.error())) {
+      return std::move(output).error();
+    }
+    // What went away meanwhile ends git early: the rest is told as not known.
+    std::string_view rest = output.has_value() ? std::string_view(output.value()) : std::string_view();
+    for (const TouchedFile& file : asked) {
+      const std::string_view oid = rest.substr(0, rest.find('\n'));
+      rest.remove_prefix(std::min(rest.size(), oid.size() + 1));
+      if (oid != entries.at(IndexKey(file.path, 0)).oid) {
+        add(file.path, "modified", "", !file.assumed && !oid.empty());
+      }
+    }
     return {};
+  }
+
+  // HEAD and index of the launch: none of the run's objects is needed.
+  [[nodiscard]] GitCall base_call(std::vector<std::string> args) const {
+    GitCall call = git_call(objects_.base_path(), worktree_.root);
+    call.args = std::move(args);
+    call.readable = worktree_.object_stores;
+    call.readable.push_back(objects_.base_path());
+    call.timeout = std::chrono::milliseconds(30'000);
+    call.max_output = 64u << 20;
+    return call;
+  }
+
+  [[nodiscard]] std::string link_oid(const std::string& path) const {
+    const auto text = pathfs::read_link_beneath(worktree_.root_fd->get(), path);
+    return text.has_value() ? blob_oid(text.value(), worktree_.object_format) : std::string();
   }
 
   // Objects that git cannot read are no evidence of a commit.
   Status attribute_commits() {
-    Status done = list_commits();
-    if (done.has_value()) {
+    Status done = check_history();
+    if (done.has_value() && out_.head_attributable) {
+      done = list_commits();
+    }
+    if (done.has_value() && out_.head_attributable) {
       done = committed_changes();
     }
     if (done.has_error() && is_answer_of_git(done.error())) {
       out_.head_attributable = false;
+      out_.why_not = "private-damaged";
       out_.commits.clear();
       return {};
     }
     return done;
+  }
+
+  // Commits that stood on another ref at launch are nobody's work of this run, however HEAD came there.
+  Status check_history() {
+    std::vector<std::string> since = {"rev-list", out_.head.oid};
+    if (!launch_.oid.empty()) {
+      since.push_back("^" + launch_.oid);
+    }
+    HR_TRY(all, revisions(since));
+    HR_TRY(fresh, revisions({"rev-list", "--ignore-missing", out_.head.oid, "--not", "--all"}));
+    const std::vector<std::string>& before = baseline_.preexisting.commits;
+    const bool known = std::any_of(all.begin(), all.end(), [&](const std::string& commit) {
+      return std::binary_search(before.begin(), before.end(), commit);
+    });
+    if (known || fresh.size() != all.size()) {
+      out_.head_attributable = false;
+      out_.why_not = "preexisting-history";
+    }
+    return {};
+  }
+
+  Result<std::vector<std::string>> revisions(const std::vector<std::string>& args) const {
+    GitCall call = objects_.call(args);
+    call.timeout = std::chrono::milliseconds(30'000);
+    call.max_output = 64u << 20;
+    HR_TRY(output, git_output(git_, call));
+    std::vector<std::string> out;
+    std::string_view rest = output;
+    while (!rest.empty()) {
+      const std::string_view line = rest.substr(0, rest.find('\n'));
+      rest.remove_prefix(std::min(rest.size(), line.size() + 1));
+      out.emplace_back(line);
+    }
+    return out;
   }
 
   Status committed_changes() {
@@ -206,6 +319,7 @@ class Collector {
   int attempt_;
   RunObjects objects_;
   const GitRunner& git_;
+  Fd base_;
   Head launch_;
   std::set<std::string> unchanged_;
   std::map<std::string, ChangedFile> changes_;
@@ -213,6 +327,25 @@ class Collector {
 };
 
 }  // namespace
+
+std::int64_t last_change(const Worktree& worktree, const Evidence& evidence) {
+  std::int64_t newest_ns = 0;
+  const int root = worktree.root_fd->get();
+  for (const ChangedFile& file : evidence.changed) {
+    std::string path = file.path.back() == '/' ? file.path.substr(0, file.path.size() - 1) : file.path;
+    auto identity = pathfs::identify_beneath(root, path);
+    // Of a file that is gone the folder knows, or the one above it.
+    while ((identity.has_error() || identity.value().type == pathfs::FileType::absent) && !path.empty()) {
+      const std::size_t slash = path.rfind('/');
+      path = slash == std::string::npos ? "" : path.substr(0, slash);
+      identity = path.empty() ? pathfs::identify(root) : pathfs::identify_beneath(root, path);
+    }
+    if (identity.has_value()) {
+      newest_ns = std::max(newest_ns, identity.value().changed_ns);
+    }
+  }
+  return (newest_ns + 999'999) / 1'000'000;
+}
 
 Result<Evidence> collect_evidence(const Worktree& worktree, const Baseline& baseline, int attempt_dirfd,
                                   const std::string& attempt_path, const GitRunner& git) {

@@ -10,9 +10,11 @@
 #include <memory>
 
 #include "core/canonical.hpp"
+#include "core/ids.hpp"
 #include "core/text.hpp"
 #include "pathfs/walk.hpp"
 #include "workspace/git_call.hpp"
+#include "workspace/refs.hpp"
 
 namespace hitchrail::workspace {
 namespace {
@@ -96,18 +98,119 @@ Result<std::string> hash_regular(int fd, std::uint64_t size, std::uint64_t& budg
   return hex_encode({reinterpret_cast<const char*>(digest.data()), length});
 }
 
-std::string hash_entry(int root_fd, const std::string& path, std::uint64_t& budget) {
-  auto opened = pathfs::open_beneath(root_fd, path, O_RDONLY);
-  if (opened.has_value()) {
-    const auto identity = pathfs::identify(opened.value().get());
-    if (identity.has_error() || identity.value().type != pathfs::FileType::regular) {
+// A change in the same tick of the kernel's clock would give the same time: such a stamp says nothing yet.
+constexpr std::int64_t kTick = 100'000'000;
+
+std::string stamp_of(const pathfs::Identity& id, std::int64_t now_ns) {
+  if (id.changed_ns + kTick > now_ns) {
+    return {};
+  }
+  return id.text() + ":" + std::to_string(id.size) + ":" + std::to_string(id.changed_ns);
+}
+
+// A repository of its own that is not tracked: git does not look into it.
+std::string tree_stamp(int root_fd, const std::string& path, std::int64_t now_ns) {
+  const pathfs::WalkLimits limits{64, 10'000, 50'000};
+  const auto found = pathfs::find(root_fd, path, limits);
+  if (found.has_error() || !found.value().unreadable.empty()) {
+    return {};
+  }
+  std::string text;
+  for (const pathfs::Found& entry : found.value().entries) {
+    const std::string stamp = stamp_of(entry.identity, now_ns);
+    if (stamp.empty()) {
       return {};
     }
-    auto hash = hash_regular(opened.value().get(), identity.value().size, budget);
-    return hash.has_value() ? std::move(hash).value() : std::string();
+    text += entry.path + '\0' + std::to_string(entry.identity.mode) + ':' + stamp + '\0';
   }
-  const auto text = pathfs::read_link_beneath(root_fd, path);  // the link itself, if that is what it is
-  return text.has_value() ? sha256_hex(text.value()) : std::string();
+  return "tree:" + sha256_hex(text);
+}
+
+// The commit that a submodule has checked out, "" when it has none that can be read here.
+std::string submodule_commit(const Worktree& worktree, const std::string& path) {
+  constexpr std::string_view kPointer = "gitdir: ";
+  constexpr std::size_t kMaxPointer = 8192;
+  Fd git;
+  auto own = pathfs::open_directory_beneath(worktree.root_fd->get(), path + "/.git");
+  if (own.has_value()) {
+    git = std::move(own).value();
+  } else {
+    const auto pointer = pathfs::read_beneath(worktree.root_fd->get(), path + "/.git", kMaxPointer);
+    if (pointer.has_error() || !pointer.value().starts_with(kPointer)) {
+      return {};
+    }
+    // git writes "gitdir: ../.git/modules/NAME"; what lies elsewhere is no submodule of this repository.
+    std::string_view target = std::string_view(pointer.value()).substr(kPointer.size());
+    target = target.substr(0, target.find('\n'));
+    const std::size_t at = target.find("modules/");
+    if (at == std::string_view::npos) {
+      return {};
+    }
+    auto module = pathfs::open_directory_beneath(worktree.common_fd->get(), std::string(target.substr(at)));
+    if (module.has_error()) {
+      return {};
+    }
+    git = std::move(module).value();
+  }
+  const auto head = read_head(git.get(), git.get(), worktree.object_format);
+  return head.has_value() ? head.value().oid : std::string();
+}
+
+void look_at(const Worktree& worktree, FileState& file, std::uint64_t& budget, const FileState* then) {
+  const int root = worktree.root_fd->get();
+  const std::int64_t now_ns = unix_millis_now() * 1'000'000;
+  if (file.path.back() == '/') {
+    file.stamp = tree_stamp(root, file.path.substr(0, file.path.size() - 1), now_ns);
+    return;
+  }
+  auto opened = pathfs::open_beneath(root, file.path, O_RDONLY);
+  const auto identity =
+      opened.has_value() ? pathfs::identify(opened.value().get()) : pathfs::identify_beneath(root, file.path);
+  if (identity.has_error()) {
+    file.worktree_mode.clear();
+    return;
+  }
+  const pathfs::Identity& id = identity.value();
+  const auto known = [&] {
+    file.stamp = stamp_of(id, now_ns);
+    if (then != nullptr && !file.stamp.empty() && file.stamp == then->stamp) {
+      file.worktree_sha256 = then->worktree_sha256;
+      return true;
+    }
+    return false;
+  };
+  switch (id.type) {
+    case pathfs::FileType::regular:
+      file.worktree_mode = (id.mode & 0100U) != 0 ? "100755" : "100644";
+      if (!known() && opened.has_value()) {
+        auto hash = hash_regular(opened.value().get(), id.size, budget);
+        file.worktree_sha256 = hash.has_value() ? std::move(hash).value() : std::string();
+      }
+      break;
+    case pathfs::FileType::symlink: {
+      file.worktree_mode = "120000";
+      const auto text = known() ? Result<std::string>(Error{}) : pathfs::read_link_beneath(root, file.path);
+      if (text.has_value()) {
+        file.worktree_sha256 = sha256_hex(text.value());
+      }
+      break;
+    }
+    case pathfs::FileType::directory:
+      if (file.worktree_mode == "160000") {
+        const std::string commit = submodule_commit(worktree, file.path);
+        file.worktree_sha256 = commit.empty() ? "" : sha256_hex(commit);
+      }
+      break;
+    default:
+      file.worktree_mode.clear();
+      break;
+  }
+}
+
+void set_mode(FileState& file, std::string_view mode) {
+  if (mode != "000000") {
+    file.worktree_mode = std::string(mode);
+  }
 }
 
 }  // namespace
@@ -135,11 +238,13 @@ Result<StatusOutput> parse_status(std::string_view output) {
       case '1':
         file.path = std::string(after_fields(line, 8));
         file.status = status_word(field(line, 1));
+        set_mode(file, field(line, 5));
         set_blob(file, field(line, 7));
         break;
       case '2': {
         file.path = std::string(after_fields(line, 9));
         file.status = status_word(field(line, 1));
+        set_mode(file, field(line, 5));
         set_blob(file, field(line, 7));
         std::string_view previous;
         if (!next_field(output, previous)) {
@@ -151,6 +256,10 @@ Result<StatusOutput> parse_status(std::string_view output) {
       case 'u':
         file.path = std::string(after_fields(line, 10));
         file.status = "conflicted";
+        set_mode(file, field(line, 6));
+        for (const int stage : {7, 9, 8}) {  // the last that is there: ours before theirs before the base
+          set_blob(file, field(line, stage));
+        }
         break;
       case '?':
         file.path = std::string(line.substr(2));
@@ -169,9 +278,15 @@ Result<StatusOutput> parse_status(std::string_view output) {
   return out;
 }
 
-void hash_files(int root_fd, std::vector<FileState>& files, std::uint64_t budget) {
+void hash_files(const Worktree& worktree, std::vector<FileState>& files, std::uint64_t budget,
+                const FilesByPath* then) {
   for (FileState& file : files) {
-    file.worktree_sha256 = hash_entry(root_fd, file.path, budget);
+    const FileState* before = nullptr;
+    if (then != nullptr) {
+      const auto found = then->find(file.path);
+      before = found == then->end() ? nullptr : found->second;
+    }
+    look_at(worktree, file, budget, before);
   }
 }
 

@@ -13,7 +13,9 @@
 // Does not do yet: worktree manifests and leases on disk (the database has the lease), fetching a base,
 // checkpoints.
 
+#include <chrono>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -71,36 +73,67 @@ Result<Head> read_head(const Worktree& worktree);
 // ---- baseline
 
 struct FileState {
-  std::string path;           // any bytes
-  std::string status;         // added, modified, deleted, renamed, untracked, conflicted
+  std::string path;           // any bytes; ends in "/" for a repository of its own that is not tracked
+  std::string status;         // added, modified, deleted, type-changed, renamed, untracked, conflicted
   std::string previous_path;  // renamed only
-  std::string index_blob;     // "" when the index has none
-  std::string
-      worktree_sha256;  // hex; of the link text for a link; "" when missing, not a file, or over the bound
-  bool operator==(const FileState&) const = default;
+  std::string index_blob;     // "" when the index has none; "ours" of a conflict
+  std::string worktree_mode;  // "100644", "100755", "120000", "160000"; "" when missing or of no such kind
+  // Hex; of the link text for a link; "" when missing, not a file, or over the bound.
+  std::string worktree_sha256;
+  // Which inode, how large, changed when (the kernel's time, which no run sets back): tells that a file over
+  // the hash bound was left alone. "" when it could still have changed in the same tick.
+  std::string stamp;
+  bool operator==(const FileState& other) const;  // everything but the stamp
 };
+
+// Commits that other refs reach and HEAD does not: history that no run can have made. Commands that give the
+// digest: `git rev-list --all --not HEAD | LC_ALL=C sort -u | sha256sum`.
+struct Preexisting {
+  bool known = true;  // false: too many for the bounds of one git call; evidence asks the refs of the launch
+  std::uint64_t count = 0;
+  std::string digest;                // "sha256:" + hex
+  std::vector<std::string> commits;  // sorted, unique; empty above max_listed_commits
+  bool operator==(const Preexisting&) const = default;
+};
+inline constexpr std::size_t max_listed_commits = 4096;
+inline constexpr std::size_t max_listed_files = 1000;  // in the envelope; above, its count and digest
+
+class Stillness;  // of what was looked at, for baseline_still(); sweep.hpp
 
 struct Baseline {
   std::int64_t captured_at_ms = 0;
   Head head;
   std::string branch;  // short name, "" when detached
   bool dirty = false;
-  std::vector<FileState> files;  // sorted by path
+  std::vector<FileState> files;  // all of them, sorted by path
+  Preexisting preexisting;
+  std::shared_ptr<const Stillness> still;  // not in any document
 };
 
 struct BaselineLimits {
-  std::size_t max_files = 1000;
   std::uint64_t max_hash_bytes = 256ull << 20;  // of all files together
+  std::size_t max_status_bytes = 64u << 20;     // what git may print about changed files
+  std::size_t max_commit_bytes = 64u << 20;     // and about commits of other refs
   std::chrono::milliseconds timeout{10'000};
+  std::function<void(int attempt)> between_looks;  // for tests: something else works in the worktree
 };
 
-// Three attempts at a state that does not move while it is read. Codes: baseline-too-many-changes,
-// baseline-unstable, git-timeout, git-failed, git-output.
+// Three attempts at a state that does not move while it is read. Codes: baseline-unstable, git-timeout,
+// git-failed, git-output (more changed files than max_status_bytes can name).
 Result<Baseline> capture_baseline(const Worktree& worktree, const GitRunner& git,
                                   const BaselineLimits& limits = {});
+// Is all as it was captured? Cheap where nothing moved: no git, one look at each known file and directory.
+// Where something did, git is asked whether it makes a difference. Code baseline-changed, and those of a
+// capture.
+Status baseline_still(const Worktree& worktree, const Baseline& baseline, const GitRunner& git);
 // The envelope's member workspace.baseline {capturedAt, headSha|null, ref?, dirty, files[{path, status,
-// previousPath?, indexBlobHash?, worktreeSha256?}]}; paths by path_value().
+// previousPath?, indexBlobHash?, worktreeMode?, worktreeSha256?}], fileCount, filesDigest,
+// preexistingCommits{count|null, digest|null}, preexistingCommitShas?[]}; paths by path_value(). Above
+// max_listed_files `files` is empty: filesDigest is over the list in baseline_document().
 json::Value baseline_json(const Baseline& baseline);
+// The attempt's launch-baseline/v1: the whole list of files with their stamps, sealed.
+Result<json::Value> baseline_document(const Baseline& baseline);
+inline constexpr const char* baseline_document_name = "launch-baseline.json";
 
 // ---- the run-private git directory
 
@@ -166,23 +199,31 @@ struct ChangedFile {
   bool verified = true;  // false: the state at launch is not known well enough (over a bound)
 };
 struct Evidence {
-  Head head;                         // of the private directory
-  bool head_attributable = false;    // unchanged, or the same branch descending from the head at launch
+  Head head;  // of the private directory
+  // Unchanged, or the same branch descending from the head at launch by commits that are all new.
+  bool head_attributable = false;
+  std::string why_not;               // branch-switched, diverged, preexisting-history, private-damaged
   std::vector<Commit> commits;       // at most 256, newest first; empty unless attributable
   std::vector<ChangedFile> changed;  // at most 2000, sorted by path
   bool commits_truncated = false, changed_truncated = false;
+  std::int64_t last_change_ms = 0;  // the newest change of a changed file or of the directory it lay in
 };
 
 // What the run left behind, compared with `baseline`, against the launch's own index and configuration:
 // nothing the run wrote into its private directory is believed but object ids.
 Result<Evidence> collect_evidence(const Worktree& worktree, const Baseline& baseline, int attempt_dirfd,
                                   const std::string& attempt_path, const GitRunner& git);
+// Evidence::last_change_ms now, for what is already known to have changed: later than before means that
+// something still works in the worktree.
+std::int64_t last_change(const Worktree& worktree, const Evidence& evidence);
 
 // Members of completion-result/v1. `allowed`: whether the envelope allows the side effect kinds
 // filesystem-write and git-commit.
 json::Value changed_files_json(const Evidence& evidence);
 json::Value commits_json(const Evidence& evidence);  // [{oid, subject}]
 json::Value side_effects_json(const Evidence& evidence, bool write_allowed, bool commit_allowed);
-Result<Baseline> baseline_from_json(const json::Value& value);
+// From the envelope's member and, where the attempt has one, the text of its launch-baseline/v1 (""
+// otherwise). Codes baseline-invalid, digest-mismatch.
+Result<Baseline> baseline_from_json(const json::Value& value, const std::string& document = {});
 
 }  // namespace hitchrail::workspace

@@ -131,18 +131,21 @@ TEST_CASE("names of any bytes survive into the document and back") {
   CHECK(back.branch == baseline.branch);
 }
 
-TEST_CASE("too many changes are refused with the number, before a run could hide in them") {
+TEST_CASE("of many changes the envelope has count and digest, the attempt's own document all of them") {
   const Repository repository;
-  for (int i = 0; i < 12; ++i) {
-    write(repository.path + "/many/" + std::to_string(i), "x");
+  for (std::size_t i = 0; i <= max_listed_files; ++i) {
+    write(repository.path + "/many/" + std::to_string(i), "x" + std::to_string(i));
   }
-  BaselineLimits limits;
-  limits.max_files = 11;
-  const auto refused = capture_baseline(repository.open(), confined_git(), limits);
-  CHECK(code(refused) == "baseline-too-many-changes");
-  CHECK(refused.error().detail.find("12 ") == 0);
-  limits.max_files = 12;
-  CHECK(capture_baseline(repository.open(), confined_git(), limits).has_value());
+  const Baseline baseline = captured(repository.open(), confined_git());
+  const json::Value member = baseline_json(baseline);
+  CHECK(member.get("files").items().empty());
+  CHECK(member.get("fileCount").as_int() == 1001);
+  const std::string document = json::write(baseline_document(baseline).value());
+  CHECK(baseline_from_json(member, document).value().files == baseline.files);
+  CHECK(code(baseline_from_json(member)) == "baseline-invalid");  // never a shorter list in its place
+  std::string edited = document;
+  edited.replace(edited.find("many/77\""), 7, "many/78");
+  CHECK(code(baseline_from_json(member, edited)) == "digest-mismatch");
 }
 
 TEST_CASE("content over the bound is left unhashed, the file is still told") {
