@@ -18,6 +18,8 @@
 namespace hitchrail::finish {
 namespace {
 
+constexpr std::size_t max_baseline = 256u << 20;
+
 Error step_error(const char* code, std::string detail) {
   return Error{ErrorClass::failed, code, "look at the workspace", "worktree", std::move(detail), ""};
 }
@@ -35,6 +37,17 @@ Result<json::Value> read_envelope(int attempt_dirfd) {
   HR_TRY(manifests, open_at(attempt_dirfd, "manifests", O_RDONLY | O_DIRECTORY));
   HR_TRY(text, read_file_at(manifests.get(), "task-envelope.json", attempt::max_document));
   return json::parse(text, json::Duplicates::refuse, "task-envelope.json");
+}
+
+// The whole list of files with their stamps; an attempt of an older host has it in the envelope alone.
+Result<workspace::Baseline> read_baseline(int attempt_dirfd, const json::Value& envelope) {
+  HR_TRY(manifests, open_at(attempt_dirfd, "manifests", O_RDONLY | O_DIRECTORY));
+  auto text = read_file_at(manifests.get(), workspace::baseline_document_name, max_baseline);
+  if (text.has_error() && text.error().code != "enoent") {
+    return std::move(text).error();
+  }
+  return workspace::baseline_from_json(envelope.get("workspace").get("baseline"),
+                                       text.has_value() ? text.value() : std::string());
 }
 
 bool allows(const json::Value& envelope, std::string_view kind) {
@@ -143,7 +156,7 @@ Result<Workspace> workspace_step(int attempt_dirfd, const json::Value& header,
   HR_TRY(path, path_text(header.get("worktree")));
   HR_TRY(attempt_path, path_of(attempt_dirfd));
   HR_TRY(envelope, read_envelope(attempt_dirfd));
-  HR_TRY(baseline, workspace::baseline_from_json(envelope.get("workspace").get("baseline")));
+  HR_TRY(baseline, read_baseline(attempt_dirfd, envelope));
   const auto policy = workspace::commit_policy(header.get("commitPolicy").as_string())
                           .value_or(workspace::CommitPolicy::allowed);
   workspace::OpenOptions options;

@@ -42,6 +42,8 @@ Result<std::vector<std::pair<std::string, std::string>>> attempt_documents(const
   HR_TRY(filter,
          boundary::seccomp_filter({compiled.inet_sockets, compiled.unix_sockets, compiled.nested_allowed}));
   out.emplace_back("filter.bpf", std::move(filter));
+  HR_TRY(baseline, workspace::baseline_document(prepared.worktree.baseline));
+  out.emplace_back(workspace::baseline_document_name, json::write(baseline));
   if (compiled.gate) {
     out.emplace_back("egress.json", json::write(compiled.gate->evidence));
   }

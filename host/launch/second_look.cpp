@@ -4,6 +4,7 @@
 
 #include "boundary/recheck.hpp"
 #include "launch/pins.hpp"
+#include "workspace/inspector.hpp"
 
 namespace hitchrail::launch {
 
@@ -48,7 +49,9 @@ Status second_look(const Ground& ground, const Request& request, const Prepared&
   const Status bounds =
       boundary::recheck(prepared.boundary.compiled, prepared.program.executable, run, boundary::Recheck::all);
   HR_CHECK(policy.get());
-  return bounds;
+  HR_CHECK(bounds);
+  return workspace::baseline_still(prepared.worktree.worktree, prepared.worktree.baseline,
+                                   workspace::inspector_git(ground.machine()));
 }
 
 }  // namespace hitchrail::launch

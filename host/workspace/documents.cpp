@@ -163,7 +163,8 @@ Result<Baseline> baseline_from_json(const json::Value& value, const std::string&
   }
   json::Value whole;
   if (!document.empty()) {
-    HR_TRY(parsed, json::parse(document, json::Duplicates::refuse, baseline_document_name));
+    const json::ParseLimits limits{256u << 20, 16'000'000};
+    HR_TRY(parsed, json::parse(document, json::Duplicates::refuse, baseline_document_name, limits));
     HR_CHECK(verify_document(parsed));
     whole = std::move(parsed);
   }
