@@ -23,7 +23,8 @@ namespace hitchrail::attempt {
 namespace {
 
 constexpr auto kill_limit = std::chrono::milliseconds(10'000);
-constexpr int finish_limit_ms = 300'000;
+constexpr int finish_limit_ms = 300'000;  // beside the time of the verification gates
+constexpr std::int64_t gates_limit_ms = 86'400'000;
 
 void set_text(char* out, std::size_t size, std::string_view text) {
   std::memset(out, 0, size);
@@ -126,9 +127,11 @@ Status run_finisher(const Directory& directory, int finish_program) {
   words_in.reset();
   const Fd pidfd(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0)));
   pollfd watch{pidfd.get(), POLLIN, 0};
+  const std::int64_t gates_ms = std::clamp<std::int64_t>(
+      directory.header().get("gatesTimeoutMs").as_int().value_or(0), 0, gates_limit_ms);
   int ready = 0;
   do {
-    ready = ::poll(&watch, 1, finish_limit_ms);
+    ready = ::poll(&watch, 1, finish_limit_ms + static_cast<int>(gates_ms));
   } while (ready < 0 && errno == EINTR);
   if (ready == 0) {
     ::syscall(SYS_pidfd_send_signal, pidfd.get(), SIGKILL, nullptr, 0);
@@ -144,7 +147,7 @@ Status run_finisher(const Directory& directory, int finish_program) {
   const ssize_t got = ::read(words.get(), text, sizeof text);
   std::string said = got > 0 ? escape_visible({text, static_cast<std::size_t>(got)}) : "";
   if (ready == 0) {
-    return failed("the finisher took longer than five minutes");
+    return failed("the finisher took longer than five minutes beside its gates");
   }
   return failed("the finisher ended with " +
                 (WIFEXITED(status) ? "code " + std::to_string(WEXITSTATUS(status))

@@ -39,6 +39,7 @@ struct Journaled {
   std::optional<attempt::Verdict> verdict;
   std::optional<Terminal> terminal;
   std::uint64_t events = 0;
+  std::uint64_t gate_starts = 0;
 };
 
 // The last verdict and the terminal event, through the verified chain.
@@ -51,6 +52,7 @@ Result<Journaled> read_journal(int attempt_dirfd) {
       return out;
     }
     out.events = line->sequence;
+    out.gate_starts += line->kind == "verification.started" ? 1 : 0;
     if (line->kind == "run.verdict") {
       HR_TRY(payload, journal::whole_payload(attempt_dirfd, line->payload));
       HR_TRY(value, json::parse(payload, json::Duplicates::first_wins, "run.verdict"));
@@ -108,7 +110,7 @@ class Finisher {
   Result<journal::Writer> lock_journal();
   Result<json::Value> body(const wire::ExitSlot& slot, const Journaled& seen, journal::Writer& writer,
                            attempt::Resolution& resolution);
-  Gates run_gates(std::string skip, journal::Writer& writer);
+  Gates run_gates(std::string skip, std::uint64_t round, journal::Writer& writer);
   Status write_terminal(journal::Writer& writer, const attempt::Resolution& resolution,
                         const json::Value& body);
   Result<json::Value> end_damaged(const wire::ExitSlot& slot, const Error& damage);
@@ -149,12 +151,13 @@ Result<journal::Writer> Finisher::lock_journal() {
 }
 
 // What a gate comes to is durable before anybody can see it in a result.
-Gates Finisher::run_gates(std::string skip, journal::Writer& writer) {
+Gates Finisher::run_gates(std::string skip, std::uint64_t round, journal::Writer& writer) {
   if (!options_.gates) {
     return {};
   }
   GateCall call;
   call.skip = std::move(skip);
+  call.round = round;
   call.redactor = options_.redactor;
   call.record = [&writer](const std::string& kind, const std::string& key, const std::string& summary,
                           const json::Value& fields) -> Status {
@@ -185,7 +188,7 @@ Result<json::Value> Finisher::body(const wire::ExitSlot& slot, const Journaled& 
   std::optional<Gates> gates;
   const auto run = [&]() -> const Gates& {
     if (!gates) {
-      gates = run_gates(claimed.status == "success" ? "" : "run-not-successful", writer);
+      gates = run_gates(claimed.status == "success" ? "" : "run-not-successful", seen.gate_starts, writer);
       step(Step::gates);
     }
     return *gates;
@@ -207,7 +210,7 @@ Result<json::Value> Finisher::body(const wire::ExitSlot& slot, const Journaled& 
       blocker.set("retryable", false);  // the commits stay in git/, nothing tries again by itself
       input.blockers.push(std::move(blocker));
       if (!gates) {
-        gates = run_gates("evidence-failed", writer);
+        gates = run_gates("evidence-failed", seen.gate_starts, writer);
       }
       input.workspace_evidence.set("verification", gates->verification);
       input.workspace_evidence.set("evidence", gates->evidence);

@@ -9,7 +9,9 @@
 // finisher goes on. A damaged journal gets no terminal event: the run is failed, code journal-damaged, and
 // the file stays as it is.
 
+#include <cstdint>
 #include <functional>
+#include <string>
 
 #include "core/json.hpp"
 #include "core/redact.hpp"
@@ -45,7 +47,8 @@ struct Gates {
   json::Value evidence = json::Value::array();
 };
 struct GateCall {
-  std::string skip;  // reason of `skipped` for all of them; "" = they are run
+  std::string skip;         // reason of `skipped` for all of them; "" = they are run
+  std::uint64_t round = 0;  // how many gates finishers before this one began
   const SecretRedactor* redactor = nullptr;
   // Journals verification.started and verification.completed, durably.
   std::function<Status(const std::string& kind, const std::string& key, const std::string& summary,

@@ -37,7 +37,12 @@ inline constexpr std::uint64_t default_gate_ms = 600'000;
 inline constexpr std::uint64_t default_gates_ms = 1'800'000;  // all of an attempt together
 inline constexpr std::uint64_t max_gate_output = 8u << 20;
 
+inline constexpr const char* gate_outputs = "gates";  // folder of the attempt directory
+
 // For Options::gates. Ends what it runs and skips the rest when gates_stopped() becomes true.
 Gates run_gates(int attempt_dirfd, const json::Value& header, const GateCall& call);
+
+void stop_gates();  // may be called by a signal handler
+bool gates_stopped();
 
 }  // namespace hitchrail::finish

@@ -44,6 +44,9 @@ Result<std::vector<std::pair<std::string, std::string>>> attempt_documents(const
   out.emplace_back("filter.bpf", std::move(filter));
   HR_TRY(baseline, workspace::baseline_document(prepared.worktree.baseline));
   out.emplace_back(workspace::baseline_document_name, json::write(baseline));
+  if (!prepared.gates.document.is_null()) {
+    out.emplace_back("gate-plan.json", json::write(prepared.gates.document));
+  }
   if (compiled.gate) {
     out.emplace_back("egress.json", json::write(compiled.gate->evidence));
   }

@@ -12,7 +12,7 @@
 
 namespace hitchrail::launch {
 
-// Name and bytes. `egress.json` only with a gate.
+// Name and bytes. `egress.json` only with an egress gate, `gate-plan.json` only with verification gates.
 Result<std::vector<std::pair<std::string, std::string>>> attempt_documents(const Prepared& prepared);
 
 }  // namespace hitchrail::launch

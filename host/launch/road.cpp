@@ -40,14 +40,16 @@ Result<Prepared> prepare(const Ground& ground, const Request& request, Timings& 
   HR_TRY(task, timings.measure("task", [&] {
     return stage_task(ground, request, profile, probe, worktree, boundary, planner);
   }));
+  HR_TRY(gates, stage_gates(ground, request, task, boundary));
   HR_TRY(plan, timings.measure("plan", [&] {
     return stage_plan(ground, request, profile, program, probe, worktree, boundary, task, planner);
   }));
   HR_TRY(manifest, timings.measure("manifest", [&] {
     return stage_manifest(ground, request, profile, program, probe, worktree, boundary, task, plan);
   }));
-  return Prepared{std::move(profile),  std::move(program), std::move(probe), std::move(worktree),
-                  std::move(boundary), std::move(task),    std::move(plan),  std::move(manifest)};
+  return Prepared{std::move(profile),  std::move(program),  std::move(probe),
+                  std::move(worktree), std::move(boundary), std::move(task),
+                  std::move(gates),    std::move(plan),     std::move(manifest)};
 }
 
 Result<Preview> preview(const Request& request) {

@@ -159,6 +159,15 @@ Result<ManifestStage> stage_manifest(const Ground& ground, const Request& reques
                                      const BoundaryStage& boundary, const TaskStage& task,
                                      const PlanStage& plan);
 
+// The verification gates' plan (gate_plans.hpp), null when the task has none; what stands in their way is
+// added to the boundary's blockers and warnings.
+struct GateStage {
+  json::Value document;
+  std::uint64_t total_ms = 0;
+};
+Result<GateStage> stage_gates(const Ground& ground, const Request& request, const TaskStage& task,
+                              BoundaryStage& boundary);
+
 // Everything before the first change, in order.
 struct Prepared {
   ProfileStage profile;
@@ -167,6 +176,7 @@ struct Prepared {
   WorktreeStage worktree;
   BoundaryStage boundary;
   TaskStage task;
+  GateStage gates;
   PlanStage plan;
   ManifestStage manifest;
 };

@@ -45,6 +45,10 @@ json::Value header_json(const Request& request, const Prepared& prepared) {
   header.set("taskEnvelopeDigest", prepared.task.envelope.get("digest"));
   header.set("providerRuntimeManifestDigest", prepared.probe.runtime_manifest.get("digest"));
   header.set("runLaunchManifestDigest", prepared.manifest.manifest.get("digest"));
+  if (!prepared.gates.document.is_null()) {
+    header.set("gatePlanDigest", prepared.gates.document.get("digest"));
+    header.set("gatesTimeoutMs", prepared.gates.total_ms);
+  }
   if (prepared.worktree.resumed) {
     header.set("resumedFrom", prepared.worktree.resumed->attempt_id);
   }

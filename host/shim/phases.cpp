@@ -156,6 +156,15 @@ void give_up_ending() {
   end_abandoned();
 }
 
+// The harness is gone: a stop is about the verification gates now. One that dies of the signal before it
+// listens is started again and told by its argument.
+void stop_gates() {
+  g.gates_stopped = true;
+  if (g.finish_pid > 0) {
+    kill(g.finish_pid, SIGTERM);  // ours and not reaped: nobody else has its number
+  }
+}
+
 void all_done() {
   g.phase = phase_done;
 }
@@ -171,7 +180,7 @@ constexpr Action table[phase_count][event_count] = {
   /* stopping  */ {nothing,       nothing,      begin_draining, nothing,    kill_now,   next_step, nothing,  abandon_running, nothing,      nothing,     runner_left,   nothing},
   /* draining  */ {nothing,       nothing,      nothing,        nothing,    nothing,    nothing,   nothing,  give_up,         after_drain,  after_drain, after_drain,   nothing},
   /* ending    */ {nothing,       nothing,      nothing,        nothing,    nothing,    nothing,   nothing,  give_up_ending,  nothing,      nothing,     finish_run,    nothing},
-  /* finishing */ {nothing,       nothing,      nothing,        nothing,    nothing,    nothing,   nothing,  nothing,         nothing,      nothing,     nothing,       all_done},
+  /* finishing */ {nothing,       nothing,      nothing,        stop_gates, stop_gates,  nothing,   nothing,  nothing,         nothing,      nothing,     nothing,       all_done},
   /* done      */ {nothing,       nothing,      nothing,        nothing,    nothing,    nothing,   nothing,  nothing,         nothing,      nothing,     nothing,       nothing},
 };
 // clang-format on
@@ -202,7 +211,7 @@ void start_finisher() {
   // Without them it runs as well.
   const int secrets = secrets_pipe();
   const FdMap map[] = {{shim_attempt, finish_attempt}, {secrets, finish_secrets}};
-  const char* const argv[] = {"hitchrail-finish", nullptr};
+  const char* const argv[] = {"hitchrail-finish", g.gates_stopped ? "--no-gates" : nullptr, nullptr};
   const int pid =
       start_child({shim_finish, argv, environ, map, secrets >= 0 ? std::size_t{2} : std::size_t{1}, false});
   if (secrets >= 0) {

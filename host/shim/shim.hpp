@@ -272,6 +272,7 @@ struct Shim {
   int finish_pid = 0;
   std::uint32_t finish_starts = 0;
   std::int64_t finish_due = 0;
+  bool gates_stopped = false;  // somebody asked for a stop when the harness was gone
 };
 
 extern Shim g;  // one process, one run

@@ -21,7 +21,7 @@ namespace hitchrail::wire {
 // start with an empty one. In the attempt directory there are already: `token` (0600, 32 raw bytes), `exit`
 // (a sealed ExitSlot, exit_prepared), and no `s` and `c`. Programs are started as argv {"hitchrail-init"},
 // {"hitchrail-runner",
-// "--run"}, {"hitchrail-finish"} (fd 3 = attempt directory).
+// "--run"}, {"hitchrail-finish"[, "--no-gates"]} (fd 3 = attempt directory).
 enum ShimFd : int {
   shim_spawn = 3,         // sealed memfd: the spawn document
   shim_attempt = 4,       // the attempt directory, O_DIRECTORY
