@@ -279,6 +279,9 @@ struct Executable {  // resolved and hashed by the caller; compared again by ini
   bool script = false;
 };
 Result<Executable> resolve_executable(const std::string& canonical_path);
+// The same in two halves: the first reads no byte of it, the second only what `script` needs.
+Result<Executable> identify_executable(const std::string& canonical_path);
+Status read_script_mark(Executable& executable);
 
 struct Command {
   Executable executable;

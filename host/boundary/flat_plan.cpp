@@ -135,6 +135,19 @@ Inside inside(const Compiled& compiled, const RunDirectories& run) {
 }
 
 Result<Executable> resolve_executable(const std::string& canonical_path) {
+  HR_TRY(executable, identify_executable(canonical_path));
+  HR_CHECK(read_script_mark(executable));
+  return executable;
+}
+
+Status read_script_mark(Executable& executable) {
+  HR_TRY(file, open_no_symlinks(AT_FDCWD, executable.path, O_RDONLY | O_NONBLOCK));
+  char head[2] = {};
+  executable.script = pread(file.get(), head, 2, 0) == 2 && head[0] == '#' && head[1] == '!';
+  return {};
+}
+
+Result<Executable> identify_executable(const std::string& canonical_path) {
   HR_TRY(root, resolve_root(canonical_path, false));
   HR_TRY(file, open_no_symlinks(AT_FDCWD, canonical_path, O_RDONLY | O_NONBLOCK));
   struct stat info {};
@@ -150,8 +163,6 @@ Result<Executable> resolve_executable(const std::string& canonical_path) {
   executable.path = canonical_path;
   executable.identity = {info.st_dev, info.st_ino, static_cast<std::uint64_t>(info.st_size),
                          nanos(info.st_mtim), nanos(info.st_ctim)};
-  char head[2] = {};
-  executable.script = pread(file.get(), head, 2, 0) == 2 && head[0] == '#' && head[1] == '!';
   return executable;
 }
 

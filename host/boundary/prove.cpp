@@ -400,13 +400,18 @@ json::Value proof_document(const Proof& proof) {
   return document;
 }
 
-Result<Proof> prove(const Machine& machine, Backend backend, int cache_dirfd, bool fresh) {
+Result<Proof> prove(const Machine& machine, Backend backend, int cache_dirfd, bool fresh,
+                    const std::function<void()>& before_proving) {
   const std::string name = cache_name(backend, machine);
   std::optional<json::Value> known;
   if (!fresh) {
     known = read_cache(cache_dirfd, name);
   }
   HR_TRY(subject, subject_of(machine, backend, known ? &known->get("programs") : nullptr));
+  if (before_proving && !fresh && !(known && known->get("key").as_string() == subject.key)) {
+    before_proving();
+    known = read_cache(cache_dirfd, name);
+  }
   Proof proof;
   if (known && known->get("key").as_string() == subject.key) {
     proof = proof_from(*known, backend);
@@ -442,7 +447,7 @@ Result<std::vector<ProvenBackend>> proof(const Machine& machine, const ProofRequ
     }
     ProvenBackend one;
     one.backend = backend;
-    auto proved = prove(machine, backend, request.cache_dirfd, request.fresh);
+    auto proved = prove(machine, backend, request.cache_dirfd, request.fresh, request.before_proving);
     if (proved.has_error()) {
       one.failed.push_back(proved.error().code + ": " + proved.error().detail);
       list.push_back(std::move(one));

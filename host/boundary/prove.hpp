@@ -12,6 +12,7 @@
 // is remembered.
 
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -57,11 +58,15 @@ struct ProofRequest {
   std::vector<std::string> required;  // of the preset
   int cache_dirfd = -1;               // where proofs are remembered; only read. -1: nowhere
   bool fresh = false;                 // do not believe the cache
+  // Called when the cache has no proof, before one is made; then the cache is read once more (another process
+  // may have made it meanwhile).
+  std::function<void()> before_proving{};
 };
 // Proves one backend now. Errors: probe-missing, init-missing, probe-failed; a backend this machine cannot
 // start gives the machine's finding.
 // Reads the cache, and never writes it.
-Result<Proof> prove(const Machine& machine, Backend backend, int cache_dirfd = -1, bool fresh = false);
+Result<Proof> prove(const Machine& machine, Backend backend, int cache_dirfd = -1, bool fresh = false,
+                    const std::function<void()>& before_proving = {});
 // Proofs for Options::proven: backends in order of preference until one proves all that is required. Never an
 // error because a backend cannot be had: compile() says that with the machine's findings.
 Result<std::vector<ProvenBackend>> proof(const Machine& machine, const ProofRequest& request);

@@ -76,6 +76,8 @@ struct Commands {
   PresetOptions presets;
   SandboxProbeOptions sandbox_probe;
   int (*chosen_presets)(const PresetOptions&) = nullptr;
+  Common cache;
+  int (*chosen_cache)(const Common&) = nullptr;
   int (*chosen_sandbox)(const Commands&) = nullptr;
   int (*chosen_runs)(const RunsOptions&) = nullptr;
   int (*chosen_plugins)(const PluginsOptions&) = nullptr;
@@ -111,6 +113,21 @@ void add_runs(CLI::App& app, Commands& commands) {
   stop->footer("Examples:\n  hitchrail runs stop attempt_1a\n  hitchrail runs stop attempt_1a --kill");
   add("recover", "Finish runs whose supervisor died (all, or one)", runs_recover, false)
       ->footer("Examples:\n  hitchrail runs recover\n  hitchrail runs recover attempt_1a");
+}
+
+void add_cache(CLI::App& app, Commands& commands) {
+  auto* cache = app.add_subcommand("cache", "Show or empty the probe cache (never evidence)");
+  cache->require_subcommand(1);
+  auto add = [&](const char* name, const char* text, int (*call)(const Common&)) {
+    auto* sub = cache->add_subcommand(name, text);
+    add_common(sub, commands.cache);
+    sub->callback([&commands, call] { commands.chosen_cache = call; });
+    return sub;
+  };
+  add("show", "List what is kept between launches", cache_show)
+      ->footer("Examples:\n  hitchrail cache show\n  hitchrail cache show --json | jq .bytes");
+  add("clear", "Forget everything: the next launch probes, hashes and proves anew", cache_clear)
+      ->footer("Examples:\n  hitchrail cache clear\n  hitchrail cache clear --json");
 }
 
 void add_plugins(CLI::App& app, Commands& commands) {
@@ -274,6 +291,7 @@ int parse_and_run(int argc, char** argv) {
       "  hitchrail preview --agent codex --task task.md --json | jq .manifest.digest");
   add_runs(app, commands);
   add_plugins(app, commands);
+  add_cache(app, commands);
   add_sandbox(app, commands);
   auto* doctor = app.add_subcommand("doctor", "Say what is wrong with this machine and how to mend it");
   add_common(doctor, commands.doctor.common);
@@ -307,6 +325,9 @@ int parse_and_run(int argc, char** argv) {
   }
   if (commands.chosen_sandbox != nullptr) {
     return commands.chosen_sandbox(commands);
+  }
+  if (commands.chosen_cache != nullptr) {
+    return commands.chosen_cache(commands.cache);
   }
   if (commands.chosen_presets != nullptr) {
     return commands.chosen_presets(commands.presets);

@@ -93,6 +93,8 @@ int plugins_show(const PluginsOptions& options);
 int plugins_enable(const PluginsOptions& options);
 int plugins_disable(const PluginsOptions& options);
 int plugins_check(const PluginsOptions& options);
+int cache_show(const Common& options);
+int cache_clear(const Common& options);
 int doctor_command(const DoctorOptions& options);
 int sandbox_explain(const SandboxOptions& options);
 int sandbox_exec(const SandboxOptions& options);  // the program's own code; 125 for ours

@@ -7,6 +7,7 @@
 #include "cli/print.hpp"
 #include "core/text.hpp"
 #include "launch/launch.hpp"
+#include "manifest/manifest.hpp"
 #include "store/state_home.hpp"
 
 namespace hitchrail::cli {
@@ -24,6 +25,12 @@ void print_timings(const launch::Timings& timings) {
   char text[96];
   std::snprintf(text, sizeof text, "stage %-10s %8.2f ms", "total", static_cast<double>(total) / 1e6);
   talk(text);
+}
+
+void print_notices(const std::vector<Error>& notices) {
+  for (const Error& notice : notices) {
+    talk("warning[" + notice.code + "]: " + notice.object + ": " + notice.detail + ". " + notice.remedy);
+  }
 }
 
 void print_warnings(const json::Value& manifest) {
@@ -57,6 +64,7 @@ Result<int> run(const RunOptions& options) {
   if (options.timings) {
     print_timings(started.timings);
   }
+  print_notices(started.notices);
   print_warnings(started.launch_manifest);
   if (options.detach) {
     if (options.common.json) {
@@ -120,11 +128,13 @@ Result<int> preview(const RunOptions& options) {
   if (options.timings) {
     print_timings(preview.timings);
   }
+  print_notices(preview.notices);
   if (options.common.json) {
     json::Value value = json::Value::object();
     value.set("manifest", preview.launch_manifest);
     value.set("runtimeManifest", preview.runtime_manifest);
     value.set("taskEnvelope", preview.task_envelope);
+    value.set("controls", manifest::derive_controls(preview.runtime_manifest));
     out_json(value);
   } else {
     print_preview(preview);

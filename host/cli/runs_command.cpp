@@ -1,3 +1,5 @@
+#include <fcntl.h>
+
 #include <chrono>
 #include <cstdio>
 
@@ -8,9 +10,11 @@
 #include "cli/follow.hpp"
 #include "cli/options.hpp"
 #include "cli/print.hpp"
+#include "core/file.hpp"
 #include "core/ids.hpp"
 #include "launch/exec.hpp"
 #include "launch/installation.hpp"
+#include "manifest/manifest.hpp"
 #include "store/state_home.hpp"
 
 namespace hitchrail::cli {
@@ -42,6 +46,20 @@ Result<attempt::Directory> open_attempt(const std::string& id) {
   return attempt::Directory::open(home.fd(), id);
 }
 
+// Of the attempt's own runtime manifest, and of no other: one that is missing, damaged or not the one the
+// attempt was started with makes every control unknown.
+json::Value controls_of(const attempt::Directory& directory) {
+  const auto read = [&]() -> Result<json::Value> {
+    HR_TRY(folder, open_at(directory.fd(), "manifests", O_RDONLY | O_DIRECTORY));
+    HR_TRY(text, read_file_at(folder.get(), "runtime-manifest.json", 4u << 20));
+    return json::parse(text, json::Duplicates::refuse, "runtime-manifest.json");
+  };
+  auto manifest = read();
+  const bool own = manifest.has_value() &&
+                   manifest.value().get("digest") == directory.header().get("providerRuntimeManifestDigest");
+  return manifest::derive_controls(own ? manifest.value() : json::Value());
+}
+
 Result<json::Value> show_one(const attempt::Directory& directory) {
   HR_TRY(status, attempt::status(directory));
   json::Value value = status_json(directory.id(), status);
@@ -50,6 +68,7 @@ Result<json::Value> show_one(const attempt::Directory& directory) {
   if (completion.has_value()) {
     value.set("completion", std::move(completion).value());
   }
+  value.set("controls", controls_of(directory));
   return value;
 }
 

@@ -122,11 +122,14 @@ int sandbox_probe_command(const SandboxProbeOptions& options) {
   }
   std::vector<std::string> required = preset.value().required_capabilities;
   required.insert(required.end(), {"kernel.surface", "workspace.usable"});
-  std::optional<store::StateHome> home;
-  if (auto opened = store::StateHome::open(store::Access::write); opened.has_value()) {
-    home = std::move(opened).value();
+  store::Cache kept;
+  auto opened = store::Cache::open();
+  if (opened.has_value()) {
+    kept = std::move(opened).value();
+  } else {
+    talk("warning[" + opened.error().code + "]: " + opened.error().detail + ". " + opened.error().remedy);
   }
-  const Fd cache = launch::proof_directory(home ? &*home : nullptr, store::Access::write);
+  const Fd cache = launch::proof_directory(kept);
   const boundary::Machine machine = boundary::probe_machine();
   bool enforceable = false;
   json::Value all = json::Value::array();

@@ -13,17 +13,17 @@
 
 namespace hitchrail::launch {
 
-Fd proof_directory(const store::StateHome* home, store::Access access) {
+namespace {
+constexpr std::int64_t proof_wait_ms = 60'000;
+}
+
+Fd proof_directory(const store::Cache& cache) {
   const char* named = std::getenv("HITCHRAIL_PROOF_CACHE");
   if (named != nullptr && *named != 0) {
-    auto directory = store::StateHome::open_path(named, access);
+    auto directory = store::StateHome::open_path(named, store::Access::read);
     return directory.has_value() ? Fd(::fcntl(directory.value().fd(), F_DUPFD_CLOEXEC, 3)) : Fd();
   }
-  if (home == nullptr) {
-    return {};
-  }
-  auto directory = home->directory("memo", access);
-  return directory.has_value() ? std::move(directory).value() : Fd();
+  return cache ? Fd(::fcntl(cache.fd(), F_DUPFD_CLOEXEC, 3)) : Fd();
 }
 
 Result<Proofs> prove_backends(const Ground& ground, const boundary::Preset& preset,
@@ -34,20 +34,24 @@ Result<Proofs> prove_backends(const Ground& ground, const boundary::Preset& pres
   boundary::ProofRequest request;
   request.backend = backend;
   request.required = preset.required_capabilities;
-  const Fd cache = proof_directory(ground.home ? &*ground.home : nullptr, store::Access::read);
+  const Fd cache = proof_directory(ground.cache);
   request.cache_dirfd = cache.get();
+  // Several processes that find no proof make one together: the others wait, then read what the first kept.
+  std::optional<store::Flight> flight;
+  const store::CacheKey key{"proof", "boundary", "boundary"};
+  request.before_proving = [&] {
+    if (!flight) {
+      flight = ground.cache.join(key, proof_wait_ms);
+    }
+  };
   HR_TRY(proofs, boundary::proof(ground.machine(), request));
-  return Proofs{std::move(proofs)};
-}
-
-void remember_proofs(const store::StateHome& home, const Proofs& proofs) {
-  if (!proofs) {
-    return;
-  }
-  const Fd cache = proof_directory(&home, store::Access::write);
-  for (const boundary::ProvenBackend& each : *proofs) {
+  for (const boundary::ProvenBackend& each : proofs) {
     boundary::remember_proof(cache.get(), each.cache_name, each.cache_document);
   }
+  if (flight) {
+    flight->land(json::Value(true));
+  }
+  return Proofs{std::move(proofs)};
 }
 
 Status check_proved_init(const BoundaryStage& boundary, int init_fd) {

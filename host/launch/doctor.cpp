@@ -77,6 +77,13 @@ void check_presets(const Ground& ground, std::vector<Check>& checks) {
   }
 }
 
+// Without it launches are slow, and nothing else.
+void check_cache(const Ground& ground, std::vector<Check>& checks) {
+  if (ground.cache_error) {
+    checks.push_back(from_error("cache", Level::warning, *ground.cache_error));
+  }
+}
+
 void check_state(std::vector<Check>& checks) {
   auto home = store::StateHome::open(store::Access::read);
   if (home.has_error() && home.error().code == "state-directory-absent") {
@@ -207,6 +214,10 @@ void check_profile(const Ground& ground, const std::string& agent, Level missing
     checks.push_back(from_error(id + ".version", missing, probe.error()));
     return;
   }
+  if (probe.value().failure) {
+    checks.push_back(from_error(id + ".version", missing, *probe.value().failure));
+    return;
+  }
   checks.push_back({id + ".version", Level::ok,
                     probe.value().runtime_manifest.get("providerVersion").as_string(), "", ""});
   check_login(profile.value(), checks);
@@ -240,6 +251,7 @@ Result<std::vector<Check>> examine(const ExtraDirs& dirs, const std::string& age
   Ground ground;
   HR_TRY(installation, find_installation(dirs));
   ground.installation = std::move(installation);
+  open_cache(ground, "");
   ground.machine_probe = std::async(std::launch::async, boundary::probe_machine).share();
   check_machine(ground.machine(), checks);
   check_state(checks);
@@ -249,6 +261,7 @@ Result<std::vector<Check>> examine(const ExtraDirs& dirs, const std::string& age
   }
   check_plugins(ground, checks);
   check_presets(ground, checks);
+  check_cache(ground, checks);
   if (!agent.empty()) {
     check_profile(ground, agent, Level::blocking, checks);
     return checks;

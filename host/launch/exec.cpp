@@ -398,7 +398,6 @@ Result<ExecEnd> exec_in_sandbox(const ExecRequest& request) {
   (void)judged;
 
   HR_TRY(home, store::StateHome::open(store::Access::write));
-  remember_proofs(home, planned.proven);
   HR_TRY(database, store::Store::open(home));
   HR_TRY(directory, ExecDirectory::make(home));
   HR_CHECK(claim(ground, home, database, planned, directory.id()));

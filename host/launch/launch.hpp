@@ -9,9 +9,9 @@
 // them and whether the provider's own sandbox is delegated; the plan adds names and files to what was
 // compiled, never a grant.
 //
-// Promises: nothing is written before `attempt` (the memo of executable hashes and probes in the state home
-// excepted, and never by preview); a refusal is an Error with code, field and remedy; no provider program
-// runs outside a boundary. Does not do yet: fork, `run --manifest`, readiness overrides, budgets, queues.
+// Promises: nothing is written before `attempt` (the probe cache excepted); a refusal is an Error with code,
+// field and remedy; no provider program runs outside a boundary. Does not do yet: fork, `run --manifest`,
+// readiness overrides, budgets, queues.
 
 #include <cstdint>
 #include <string>
@@ -56,7 +56,8 @@ struct Preview {
   json::Value runtime_manifest;
   json::Value task_envelope;
   json::Value launch_manifest;
-  std::string request_text;  // what the provider would be told
+  std::string request_text;    // what the provider would be told
+  std::vector<Error> notices;  // what went wrong and cost time only: the probe cache could not be used
   Timings timings;
 };
 // Blockers of policy are in launch_manifest.enforcement.blockers; everything else that would stop a run is
@@ -66,6 +67,7 @@ Result<Preview> preview(const Request& request);
 struct Started {
   std::string attempt_id;
   json::Value launch_manifest;
+  std::vector<Error> notices;
   Timings timings;
 };
 // Returns when the harness has been exec'd (or refused). The run then lives without the caller.

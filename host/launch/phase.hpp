@@ -36,6 +36,10 @@ struct PhaseStage {
   std::string origin;  // run, task-envelope, parent
   std::optional<PhaseParent> parent;
   std::optional<std::string> plan_artifact;
+  bool commit_required = false;  // the task will not do without a commit
+
+  // Nothing of the worktree may be written, so nothing may be committed to it either.
+  [[nodiscard]] bool read_only() const;
 
   // Set by narrow(): what the preset itself allows, before the phase.
   manifest::Authority preset_authority;

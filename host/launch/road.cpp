@@ -1,8 +1,30 @@
+#include <cstdlib>
+
+#include "boundary/internal.hpp"
 #include "launch/exec.hpp"
 #include "launch/launch.hpp"
 #include "launch/stages.hpp"
 
 namespace hitchrail::launch {
+
+void open_cache(Ground& ground, const std::string& worktree) {
+  auto cache = store::Cache::open_existing();
+  if (cache.has_error() && cache.error().code == "cache-absent") {
+    const auto path = store::Cache::path();
+    char* resolved = worktree.empty() ? nullptr : ::realpath(worktree.c_str(), nullptr);
+    const std::string root = resolved != nullptr ? resolved : "";
+    std::free(resolved);
+    const bool inside = !root.empty() && path.has_value() && boundary::contains(root, path.value());
+    if (!inside) {
+      cache = store::Cache::open();
+    }
+  }
+  if (cache.has_value()) {
+    ground.cache = std::move(cache).value();
+  } else {
+    ground.cache_error = std::move(cache).error();
+  }
+}
 
 Result<Ground> survey(const Request& request, bool may_write) {
   Ground ground;
@@ -17,6 +39,7 @@ Result<Ground> survey(const Request& request, bool may_write) {
   } else if (home.error().code != "state-directory-absent") {
     return std::move(home).error();
   }
+  open_cache(ground, request.worktree);
   ground.machine_probe = std::async(std::launch::async, boundary::probe_machine).share();
   return ground;
 }
@@ -27,8 +50,15 @@ Result<Prepared> prepare(const Ground& ground, const Request& request, Timings& 
   HR_TRY(planner, spawn_planner(ground, profile));
   HR_TRY(program, timings.measure("program", [&] { return stage_program(ground, request, profile); }));
   HR_TRY(probe, timings.measure("probe", [&] { return stage_probe(ground, profile, program, planner); }));
+  if (probe.failure && ground.may_write) {
+    return *probe.failure;  // a preview shows the manifest that says so
+  }
   HR_TRY(worktree, timings.measure("worktree", [&] { return stage_worktree(ground, request, profile); }));
   HR_TRY(phase, stage_phase(ground, request));
+  Request narrowed = request;
+  if (phase.read_only()) {
+    narrowed.commit_policy = "forbidden";
+  }
   auto reading = read_baseline(ground, worktree.worktree);
   auto judged = timings.measure("boundary", [&] {
     return stage_boundary(ground, request, profile, program, worktree, std::move(phase));
@@ -38,7 +68,7 @@ Result<Prepared> prepare(const Ground& ground, const Request& request, Timings& 
   HR_TRY(boundary, std::move(judged));
   HR_CHECK(timings.measure("planner", [&] { return planner.ready(); }));
   HR_TRY(task, timings.measure("task", [&] {
-    return stage_task(ground, request, profile, probe, worktree, boundary, planner);
+    return stage_task(ground, narrowed, profile, probe, worktree, boundary, planner);
   }));
   HR_TRY(gates, stage_gates(ground, request, task, boundary));
   HR_TRY(plan, timings.measure("plan", [&] {
@@ -56,6 +86,9 @@ Result<Preview> preview(const Request& request) {
   Preview preview;
   HR_TRY(ground, preview.timings.measure("survey", [&] { return survey(request, false); }));
   HR_TRY(prepared, prepare(ground, request, preview.timings));
+  if (ground.cache_error) {
+    preview.notices.push_back(*ground.cache_error);
+  }
   preview.runtime_manifest = std::move(prepared.probe.runtime_manifest);
   preview.task_envelope = std::move(prepared.task.envelope);
   preview.launch_manifest = std::move(prepared.manifest.manifest);
@@ -72,7 +105,11 @@ Result<Started> start(const Request& request) {
   }
   HR_TRY(prepared, prepare(ground, request, timings));
   HR_CHECK(enforceable(prepared.manifest.manifest));
-  return stage_attempt(ground, request, prepared, timings);
+  HR_TRY(started, stage_attempt(ground, request, prepared, timings));
+  if (ground.cache_error) {
+    started.notices.push_back(*ground.cache_error);
+  }
+  return started;
 }
 
 Status enforceable(const json::Value& launch_manifest) {

@@ -156,8 +156,9 @@ Result<ManifestStage> stage_manifest(const Ground& ground, const Request& reques
   input.envelope = task.envelope;
   input.runtime_manifest = probe.runtime_manifest;
   const bool required = boundary.preset.enforcement == boundary::Enforcement::required;
-  input.requirements = manifest::evaluate_requirements(
-      probe.runtime_manifest, manifest::launch_requirements(worktree.resumed.has_value()), required);
+  manifest::LaunchNeeds needs;
+  needs.resume = worktree.resumed.has_value();
+  judge_runtime(probe, profile, request.model, required, needs, input);
   input.harness_support = support_json(profile.profile);
   input.requested_agent = request.agent;
   input.selected_agent = profile.profile.id;

@@ -222,6 +222,10 @@ PhaseSource policy_source(const PhaseStage& phase, const PhaseSource& sandbox) {
 
 }  // namespace
 
+bool PhaseStage::read_only() const {
+  return !phase.empty() && allowed(*this)[Dimension::filesystem_write].empty();
+}
+
 Result<PhaseStage> stage_phase(const Ground& ground, const Request& request) {
   PhaseStage stage;
   stage.phase = !request.phase.empty() ? request.phase : request.task.phase;
@@ -229,6 +233,8 @@ Result<PhaseStage> stage_phase(const Ground& ground, const Request& request) {
   if (!request.plan_artifact.empty()) {
     stage.plan_artifact = request.plan_artifact;
   }
+  stage.commit_required =
+      manifest::effective_commit_policy(request.commit_policy, request.task) == "required";
   const std::string& parent_id = !request.resume.empty() ? request.resume : request.parent;
   if (!parent_id.empty()) {
     HR_TRY(parent, read_parent(ground, parent_id));
@@ -327,6 +333,12 @@ Status judge_phase(PhaseStage& phase, const profiles::SupportProfile& profile, c
   phase.evidence = std::move(outcome.section);
   phase.blockers = std::move(outcome.blockers);
   phase.warnings = std::move(outcome.warnings);
+  if (phase.commit_required && phase.read_only()) {
+    phase.blockers.push_back(
+        {"phase-required-authority-denied", "phase.filesystem.write",
+         "the task requires a commit, and the phase " + phase.phase + " writes nothing to the repository",
+         "use --phase implement, or a commit policy of forbidden"});
+  }
   if (!phase.dropped.empty()) {
     std::string list;
     for (const std::string& each : phase.dropped) {

@@ -6,19 +6,19 @@
 
 #include "core/canonical.hpp"
 #include "core/ids.hpp"
-#include "launch/memo.hpp"
 #include "launch/stages.hpp"
 
 namespace hitchrail::launch {
 
 namespace {
 
-constexpr std::int64_t memo_age_ms = 300'000;  // contracts §4.3
+constexpr std::int64_t kept_ms = 300'000;  // contracts §4.3
 constexpr int max_steps = 16;
 
-std::string memo_key(const ProfileStage& profile, const ProgramStage& program) {
-  return program.sha256 + " " + program.executable.path + " " + profile.plugin.digest + " " +
-         profile.profile.configuration_digest + " " + std::to_string(manifest::probe_revision);
+store::CacheKey cache_key(const ProfileStage& profile, const ProgramStage& program) {
+  return {"runtime-manifest", profile.profile.id + " " + program.executable.path,
+          program.sha256 + " " + program.executable.path + " " + profile.plugin.digest + " " +
+              profile.profile.configuration_digest + " " + std::to_string(manifest::probe_revision)};
 }
 
 std::string request_json(const ProfileStage& profile, const ProgramStage& program) {
@@ -60,10 +60,8 @@ Result<plugins::ProbeStepResult> run_step(const boundary::Compiled& boundary, co
   return result;
 }
 
-Result<json::Value> run_probe(const Ground& ground, const ProfileStage& profile, const ProgramStage& program,
-                              plugins::Planner& planner) {
-  HR_TRY(boundary, boundary::probe_boundary(program.packages, ground.machine()));
-  HR_CHECK(boundary::admit(boundary));
+Result<json::Value> run_probe(const boundary::Compiled& boundary, const ProfileStage& profile,
+                              const ProgramStage& program, plugins::Planner& planner) {
   HR_TRY(reply, planner.probe(request_json(profile, program)));
   std::vector<plugins::ProbeStep> steps = std::move(reply.steps);
   std::optional<std::string> result = std::move(reply.result_json);
@@ -100,6 +98,97 @@ Status check_version(const ProfileStage& profile, const json::Value& manifest) {
   return profiles::check_tested_version(profile.profile, manifest.get("providerVersion").as_string());
 }
 
+// A good one of the last five minutes.
+std::optional<json::Value> kept_manifest(const store::Cache& cache, const store::CacheKey& key) {
+  const auto kept = cache.recall(key);
+  if (!kept) {
+    return std::nullopt;
+  }
+  const std::int64_t age = unix_millis_now() - kept->get("probedUnixMs").as_int().value_or(0);
+  const json::Value& manifest = kept->get("manifest");
+  const bool good = age >= 0 && age < kept_ms && !manifest::check_runtime_manifest(manifest).has_error() &&
+                    manifest.get("probe").get("state").as_string() != "failed" &&
+                    manifest.get("providerVersion").as_string() != "unknown";
+  return good ? std::optional(manifest) : std::nullopt;
+}
+
+// What came of a probe, for the processes that wait for it: the manifest, and why it failed.
+json::Value flight_json(const ProbeStage& stage) {
+  json::Value value = json::Value::object();
+  value.set("manifest", stage.runtime_manifest);
+  if (stage.failure) {
+    json::Value failure = json::Value::object();
+    failure.set("kind", static_cast<int>(stage.failure->kind));
+    failure.set("code", path_value(stage.failure->code));
+    failure.set("object", path_value(stage.failure->object));
+    failure.set("detail", manifest::sanitize_diagnostic(stage.failure->detail));
+    failure.set("remedy", manifest::sanitize_diagnostic(stage.failure->remedy));
+    value.set("failure", std::move(failure));
+  }
+  return value;
+}
+
+ProbeStage stage_from(const json::Value& flight) {
+  ProbeStage stage{flight.get("manifest"), true, std::nullopt};
+  if (const json::Value* failure = flight.find("failure")) {
+    const auto text = [&](const char* name) {
+      auto found = path_text(failure->get(name));
+      return found.has_value() ? std::move(found).value() : std::string();
+    };
+    const std::int64_t kind = failure->get("kind").as_int().value_or(0);
+    stage.failure =
+        Error{kind >= 0 && kind <= static_cast<int>(ErrorClass::internal) ? static_cast<ErrorClass>(kind)
+                                                                          : ErrorClass::failed,
+              text("code"),
+              "probe",
+              text("object"),
+              text("detail"),
+              text("remedy")};
+  }
+  return stage;
+}
+
+// A version outside the profile's list refuses; a probe that failed has none to compare.
+Result<ProbeStage> checked(const ProfileStage& profile, ProbeStage stage) {
+  if (!stage.failure) {
+    HR_CHECK(check_version(profile, stage.runtime_manifest));
+  }
+  return stage;
+}
+
+// The provider's faults are in the manifest; what the machine or the adapter cannot do is the Error.
+Result<ProbeStage> probe_now(const Ground& ground, const ProfileStage& profile, const ProgramStage& program,
+                             plugins::Planner& planner) {
+  HR_CHECK(planner.ready());
+  HR_TRY(boundary, boundary::probe_boundary(program.packages, ground.machine()));
+  HR_CHECK(boundary::admit(boundary));
+  ProbeStage stage;
+  manifest::RuntimeManifestInput input;
+  auto probed = run_probe(boundary, profile, program, planner);
+  if (probed.has_value()) {
+    HR_CHECK(manifest::apply_probe_result(probed.value(), input));
+    add_host_capabilities(input);
+  } else {
+    if (const Status alive = planner.ready(); alive.has_error()) {
+      return std::move(probed).error();
+    }
+    stage.failure = std::move(probed).error();
+    input.protocol_version = "unknown";
+    input.probe_state = "failed";
+    input.diagnostics.push_back(stage.failure->code + ": " + stage.failure->detail);
+  }
+  input.provider = profile.profile.adapter_id;
+  input.adapter = profile.plugin.elf.note.provider_id;
+  input.executable_path = program.executable.path;
+  input.executable_sha256 = program.sha256;
+  input.adapter_version = planner.info().version;
+  input.adapter_sha256 = profile.plugin.digest.substr(std::string("sha256:").size());
+  input.probed_at_ms = unix_millis_now();
+  HR_TRY(manifest, manifest::build_runtime_manifest(input));
+  stage.runtime_manifest = std::move(manifest);
+  return stage;
+}
+
 }  // namespace
 
 Result<plugins::Planner> spawn_planner(const Ground& ground, const ProfileStage& profile) {
@@ -109,35 +198,52 @@ Result<plugins::Planner> spawn_planner(const Ground& ground, const ProfileStage&
 
 Result<ProbeStage> stage_probe(const Ground& ground, const ProfileStage& profile, const ProgramStage& program,
                                plugins::Planner& planner) {
-  ProbeStage stage;
-  if (ground.home) {
-    if (auto memo = recall(*ground.home, "probe", memo_key(profile, program))) {
-      const std::int64_t age = unix_millis_now() - memo->get("probedUnixMs").as_int().value_or(0);
-      if (age >= 0 && age < memo_age_ms &&
-          !manifest::check_runtime_manifest(memo->get("manifest")).has_error()) {
-        stage.runtime_manifest = memo->get("manifest");
-        stage.from_memo = true;
-        HR_CHECK(check_version(profile, stage.runtime_manifest));
-        return stage;
-      }
+  const store::CacheKey key = cache_key(profile, program);
+  if (auto kept = kept_manifest(ground.cache, key)) {
+    return checked(profile, {std::move(*kept), true, std::nullopt});
+  }
+  store::Flight flight = ground.cache.join(key);
+  // Who had the lock before may have ended between the first look and this one.
+  if (auto kept = kept_manifest(ground.cache, key)) {
+    flight.land(flight_json({*kept, true, std::nullopt}));
+    return checked(profile, {std::move(*kept), true, std::nullopt});
+  }
+  if (flight.landed()) {
+    ProbeStage shared = stage_from(*flight.landed());
+    if (!manifest::check_runtime_manifest(shared.runtime_manifest).has_error()) {
+      return checked(profile, std::move(shared));
     }
   }
-  HR_CHECK(planner.ready());
-  HR_TRY(probed, run_probe(ground, profile, program, planner));
-  manifest::RuntimeManifestInput input;
-  HR_CHECK(manifest::apply_probe_result(probed, input));
-  input.provider = profile.profile.adapter_id;
-  input.adapter = profile.plugin.elf.note.provider_id;
-  input.executable_path = program.executable.path;
-  input.executable_sha256 = program.sha256;
-  input.adapter_version = planner.info().version;
-  input.adapter_sha256 = profile.plugin.digest.substr(std::string("sha256:").size());
-  input.probed_at_ms = unix_millis_now();
-  add_host_capabilities(input);
-  HR_TRY(manifest, manifest::build_runtime_manifest(input));
-  stage.runtime_manifest = std::move(manifest);
-  HR_CHECK(check_version(profile, stage.runtime_manifest));
-  return stage;
+  HR_TRY(stage, probe_now(ground, profile, program, planner));
+  const json::Value& manifest = stage.runtime_manifest;
+  if (manifest.get("providerVersion").as_string() != "unknown" && !stage.failure) {
+    json::Value value = json::Value::object();
+    value.set("probedUnixMs", unix_millis_now());
+    value.set("manifest", manifest);
+    (void)ground.cache.remember(key, std::move(value));
+  }
+  flight.land(flight_json(stage));
+  return checked(profile, std::move(stage));
+}
+
+void judge_runtime(const ProbeStage& probe, const ProfileStage& profile, const std::string& model,
+                   bool required_preset, const manifest::LaunchNeeds& needs,
+                   manifest::LaunchManifestInput& input) {
+  manifest::Wanted wanted;
+  wanted.provider = profile.profile.adapter_id;
+  wanted.model = model;
+  wanted.capabilities = manifest::launch_requirements(needs);
+  wanted.required_preset = required_preset;
+  const std::vector<manifest::Candidate> candidates =
+      manifest::select_runtime_manifest({&probe.runtime_manifest, 1}, wanted);
+  const manifest::Candidate& chosen = candidates.front();
+  input.requirements = chosen.requirements;
+  for (const manifest::Finding& reason : chosen.reasons) {
+    if (reason.code != "provider-capability-unavailable" && reason.code != "provider-probe-failed") {
+      input.blockers.push_back(reason);
+    }
+  }
+  input.warnings.insert(input.warnings.end(), chosen.warnings.begin(), chosen.warnings.end());
 }
 
 // What the host itself gives every run, whatever the provider does.
@@ -161,17 +267,6 @@ void add_host_capabilities(manifest::RuntimeManifestInput& input) {
   for (const auto& entry : entries) {
     input.capabilities.push_back({entry.id, manifest::CapabilityState::supported,
                                   manifest::CapabilitySource::host_enforced, entry.reason});
-  }
-}
-
-void remember_stages(const store::StateHome& home, const Prepared& prepared) {
-  remember_program(home, prepared.program);
-  remember_proofs(home, prepared.boundary.proven);
-  if (!prepared.probe.from_memo) {
-    json::Value value = json::Value::object();
-    value.set("probedUnixMs", unix_millis_now());
-    value.set("manifest", prepared.probe.runtime_manifest);
-    (void)remember(home, "probe", memo_key(prepared.profile, prepared.program), std::move(value));
   }
 }
 

@@ -12,7 +12,6 @@
 
 #include "core/file.hpp"
 #include "core/text.hpp"
-#include "launch/memo.hpp"
 #include "launch/pins.hpp"
 #include "launch/stages.hpp"
 
@@ -84,21 +83,23 @@ Result<ProgramStage> stage_program(const Ground& ground, const Request& request,
          profiles::resolve_executable(wanted, path != nullptr ? path : "/usr/local/bin:/usr/bin:/bin"));
   ProgramStage stage;
   stage.found_as = resolved.found;
-  HR_TRY(executable, boundary::resolve_executable(resolved.program));
+  HR_TRY(executable, boundary::identify_executable(resolved.program));
   stage.executable = std::move(executable);
   const std::string& package = resolved.package_root.empty() ? resolved.program : resolved.package_root;
   HR_TRY(root, boundary::resolve_root(package, !resolved.package_root.empty()));
   stage.packages.push_back(std::move(root));
-  if (ground.home) {
-    if (auto memo = recall(*ground.home, "program", identity_key(stage.executable))) {
-      stage.sha256 = memo->as_string();
-      return stage;
-    }
+  const store::CacheKey key{"executable", stage.executable.path, identity_key(stage.executable)};
+  if (auto known = ground.cache.recall(key)) {
+    stage.sha256 = known->get("sha256").as_string();
+    stage.executable.script = known->get("script").as_bool();
+    return stage;
   }
+  (void)ground.cache.claim(key);
+  HR_CHECK(boundary::read_script_mark(stage.executable));
   HR_TRY(sha256, hash_file(stage.executable.path));
   stage.sha256 = std::move(sha256);
   // The file may have changed while it was read: the hash then belongs to nothing.
-  HR_TRY(again, boundary::resolve_executable(stage.executable.path));
+  HR_TRY(again, boundary::identify_executable(stage.executable.path));
   if (!(again.identity == stage.executable.identity)) {
     return Error{ErrorClass::environment,
                  "executable-changed",
@@ -107,11 +108,11 @@ Result<ProgramStage> stage_program(const Ground& ground, const Request& request,
                  "the program changed while it was read",
                  "try again when its installation has ended"};
   }
+  json::Value found = json::Value::object();
+  found.set("sha256", stage.sha256);
+  found.set("script", stage.executable.script);
+  (void)ground.cache.remember(key, std::move(found));
   return stage;
-}
-
-void remember_program(const store::StateHome& home, const ProgramStage& program) {
-  (void)remember(home, "program", identity_key(program.executable), program.sha256);
 }
 
 }  // namespace hitchrail::launch

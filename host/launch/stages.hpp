@@ -17,6 +17,7 @@
 #include "plugins/planner.hpp"
 #include "plugins/plugins.hpp"
 #include "profiles/profiles.hpp"
+#include "store/cache.hpp"
 #include "store/state_home.hpp"
 #include "store/store.hpp"
 #include "workspace/workspace.hpp"
@@ -34,8 +35,12 @@ struct Ground {
   [[nodiscard]] const boundary::Machine& machine() const { return machine_probe.get(); }
   std::optional<store::StateHome> home;  // absent in a preview before the first run
   std::string state_path;                // where it is or would be
+  store::Cache cache;                    // what any command may write; keeps nothing when it cannot be used
+  std::optional<Error> cache_error;      // why; costs time only
   bool may_write = false;                // start(), not preview()
 };
+// Made when it is absent, but never inside `worktree`: nothing may appear in a repository that is only looked at.
+void open_cache(Ground& ground, const std::string& worktree);
 Result<Ground> survey(const Request& request, bool may_write);
 
 struct ProfileStage {
@@ -50,17 +55,25 @@ struct ProgramStage {
   std::string sha256;                    // hex, of the content
   std::vector<boundary::Root> packages;  // the executable and its package
 };
-void remember_program(const store::StateHome& home, const ProgramStage& program);
 Result<ProgramStage> stage_program(const Ground& ground, const Request& request, const ProfileStage& profile);
 
 struct ProbeStage {
   json::Value runtime_manifest;
-  bool from_memo = false;
+  bool from_cache = false;
+  // The probe failed: the manifest says so (all capabilities unknown) and nothing may start; the typed
+  // reason.
+  std::optional<Error> failure;
 };
 Result<ProbeStage> stage_probe(const Ground& ground, const ProfileStage& profile, const ProgramStage& program,
                                plugins::Planner& planner);
 // Spawned here, ready when probe or task ask for it: loading the adapter goes on beside the other stages.
 Result<plugins::Planner> spawn_planner(const Ground& ground, const ProfileStage& profile);
+
+// What this launch needs of the probed provider, of its one manifest: requirements, and the findings that
+// build_launch_manifest() does not make of them itself.
+void judge_runtime(const ProbeStage& probe, const ProfileStage& profile, const std::string& model,
+                   bool required_preset, const manifest::LaunchNeeds& needs,
+                   manifest::LaunchManifestInput& input);
 
 void add_host_capabilities(manifest::RuntimeManifestInput& input);
 
@@ -94,12 +107,11 @@ struct BoundaryStage {
   std::vector<boundary::ProvenBackend> proven;  // under a `required` preset: what the backend's proof says
   PhaseStage phase;                             // judged; its evidence, blockers and warnings
 };
-// Proofs of the backends, from the memo or made now, for Options::proven; nothing is written. Nothing for an
+// Proofs of the backends, from the cache or made now and kept there, for Options::proven. Nothing for an
 // advisory preset.
 using Proofs = std::optional<std::vector<boundary::ProvenBackend>>;
 Result<Proofs> prove_backends(const Ground& ground, const boundary::Preset& preset,
                               boundary::Backend backend);
-void remember_proofs(const store::StateHome& home, const Proofs& proofs);
 // The program that init will be is the one that was proved.
 Status check_proved_init(const BoundaryStage& boundary, int init_fd);
 // "" = HITCHRAIL_BOUNDARY_BACKEND; code backend-unknown.
@@ -194,8 +206,6 @@ Status fill_git(const Ground& ground, const Prepared& prepared, int attempt_dirf
 // already.
 Status hide_masks(const Ground& ground, const workspace::Worktree& worktree,
                   const boundary::Compiled& compiled, int attempt_dirfd);
-// Memo of what program and probe found; failure costs time only.
-void remember_stages(const store::StateHome& home, const Prepared& prepared);
 Result<Started> stage_attempt(const Ground& ground, const Request& request, Prepared& prepared,
                               Timings& timings);
 

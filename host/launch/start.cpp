@@ -17,7 +17,6 @@
 #include "journal/journal.hpp"
 #include "launch/documents.hpp"
 #include "launch/home.hpp"
-#include "launch/memo.hpp"
 #include "launch/second_look.hpp"
 #include "launch/stages.hpp"
 #include "runner/config.hpp"
@@ -282,7 +281,6 @@ Result<Started> stage_attempt(const Ground& ground, const Request& request, Prep
     return std::move(published).error();
   }
   timings.add("attempt", monotonic_nanos() - begin_ns);
-  remember_stages(home, prepared);
   const attempt::Directory& directory = published.value().directory;
   const Status spawned =
       timings.measure("spawn", [&] { return spawn(ground, request, prepared, programs, directory); });

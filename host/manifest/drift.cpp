@@ -6,13 +6,14 @@
 namespace hitchrail::manifest {
 namespace {
 
-constexpr std::array<std::string_view, 18> kSections = {
+constexpr std::array<std::string_view, 19> kSections = {
     "taskEnvelope",   "providerRuntime", "providerRequirements",
     "harnessSupport", "routing",         "readiness",
     "instructions",   "workspace",       "runtime",
     "conversation",   "tools",           "permissions",
     "resources",      "sandbox",         "budget",
-    "workspaceTrust", "origins",         "enforcement"};
+    "phase",          "workspaceTrust",  "origins",
+    "enforcement"};
 
 // A launch manifest without everything that says when, or in which attempt.
 json::Value material(const json::Value& document) {

@@ -7,6 +7,7 @@
 #include "core/text.hpp"
 #include "manifest/fields.hpp"
 #include "manifest/manifest.hpp"
+#include "manifest/phase.hpp"
 
 namespace hitchrail::manifest {
 namespace {
@@ -248,6 +249,7 @@ Result<json::Value> build_launch_manifest(const LaunchManifestInput& input) {
                                {"providerRequirements", requirements_section(input)},
                                {"harnessSupport", section(input.harness_support)},
                                {"routing", routing_section(input, fields)},
+                               {"phase", section(input.phase)},
                                {"readiness", section(input.readiness)},
                                {"instructions", instructions_section(input, fields)},
                                {"workspace", workspace_section(input)},
@@ -271,12 +273,16 @@ Result<json::Value> build_launch_manifest(const LaunchManifestInput& input) {
 }
 
 Status check_launch_manifest(const json::Value& document) {
-  HR_CHECK(check_shape(
-      document, kSchema,
-      {"schemaVersion", "createdAt", "taskId", "attemptId", "taskEnvelope", "providerRuntime",
-       "providerRequirements", "harnessSupport", "routing", "instructions", "workspace", "runtime", "sandbox",
-       "origins", "enforcement", "digest"},
-      {"readiness", "conversation", "tools", "permissions", "resources", "budget", "workspaceTrust"}));
+  HR_CHECK(
+      check_shape(document, kSchema,
+                  {"schemaVersion", "createdAt", "taskId", "attemptId", "taskEnvelope", "providerRuntime",
+                   "providerRequirements", "harnessSupport", "routing", "instructions", "workspace",
+                   "runtime", "sandbox", "origins", "enforcement", "digest"},
+                  {"phase", "readiness", "conversation", "tools", "permissions", "resources", "budget",
+                   "workspaceTrust"}));
+  if (const json::Value* phase = document.find("phase")) {
+    HR_CHECK(check_phase(*phase));
+  }
   const json::Value& enforcement = document.get("enforcement");
   if (enforcement.get("enforceable").as_bool() != enforcement.get("blockers").items().empty()) {
     return invalid_field("enforcement.enforceable", "it contradicts the list of blockers");

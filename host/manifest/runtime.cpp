@@ -15,6 +15,7 @@ constexpr std::size_t kMaxCapabilities = 128;
 constexpr std::size_t kMaxDiagnostics = 32;
 constexpr std::size_t kMaxDiagnosticBytes = 8192;
 constexpr std::size_t kMaxModels = 100;
+constexpr std::int64_t kMaxRevision = 16;  // older ones stay readable
 
 constexpr std::array<std::string_view, 39> kCapabilities = {"run.start",
                                                             "run.stop",
@@ -89,7 +90,8 @@ json::Value capability_array(const RuntimeManifestInput& input, bool failed, Fie
   fields.at_most("capabilities", all.size(), kMaxCapabilities);
   std::vector<json::Value> out;
   for (const auto& [id, capability] : all) {
-    const bool lost = failed && capability.source != CapabilitySource::host_enforced;
+    // What the host gives every run is unknown too: nothing may start on a probe that failed.
+    const bool lost = failed;
     std::string reason = sanitize_diagnostic(capability.reason);
     fields.text("capabilities." + id + ".reason", reason, 4000);
     json::Value entry = json::Value::object();
@@ -254,20 +256,61 @@ Status apply_probe_result(const json::Value& probe_result, RuntimeManifestInput&
   return {};
 }
 
-Status check_runtime_manifest(const json::Value& document) {
-  HR_CHECK(check_shape(document, kSchema,
-                       {"schemaVersion", "probeRevision", "provider", "adapter", "protocolVersion",
-                        "providerVersion", "models", "capabilities", "probe", "digest"},
-                       {"providerBuild", "executable", "adapterBuild", "providerSandbox"}));
+namespace {
+
+// Members of an object, strictly.
+Status only(const json::Value& object, std::string_view field, const std::vector<std::string_view>& names) {
+  if (!object.is_object() || object.members().size() != names.size()) {
+    return invalid_field(std::string(field), "members are missing, or there are others");
+  }
+  for (const std::string_view name : names) {
+    if (object.find(name) == nullptr) {
+      return invalid_field(std::string(field), std::string(name) + " is missing");
+    }
+  }
+  return {};
+}
+
+// Text as the builder writes it: of one line, bounded in code points, without the shape of a secret.
+void clean_text(Fields& fields, const std::string& field, const json::Value& value, std::size_t max) {
+  if (!value.is_string() || value.as_string().empty()) {
+    fields.fail(field, "a text is needed");
+    return;
+  }
+  fields.text(field, value.as_string(), max * 4);
+  fields.no_secret(field, value.as_string());
+  if (cut_code_points(value.as_string(), max) != value.as_string() ||
+      sanitize_diagnostic(value.as_string()) != value.as_string()) {
+    fields.fail(field, "the text is too long, or not of one line");
+  }
+}
+
+bool is_time(const std::string& text) {
+  static constexpr std::string_view form = "dddd-dd-ddTdd:dd:dd.dddZ";
+  return text.size() == form.size() &&
+         std::equal(form.begin(), form.end(), text.begin(),
+                    [](char want, char is) { return want == 'd' ? is >= '0' && is <= '9' : want == is; });
+}
+
+Status check_capabilities(const json::Value& list, Fields& fields) {
+  fields.at_most("capabilities", list.items().size(), kMaxCapabilities);
   std::vector<std::string> ids;
-  for (const json::Value& item : document.get("capabilities").items()) {
+  for (const json::Value& item : list.items()) {
+    HR_CHECK(only(item, "capabilities", {"id", "state", "source", "reason"}));
+    const std::string& id = item.get("id").as_string();
+    if (!valid_capability_id(id)) {
+      return invalid_field("capabilities", "\"" + cut_code_points(id, 100) + "\" is no capability id");
+    }
     if (!capability_state(item.get("state").as_string()) ||
         !capability_source(item.get("source").as_string())) {
-      return invalid_field("capabilities", "a capability has an unknown state or source");
+      return invalid_field("capabilities." + id, "a capability has an unknown state or source");
     }
-    ids.push_back(item.get("id").as_string());
+    clean_text(fields, "capabilities." + id + ".reason", item.get("reason"), 1000);
+    ids.push_back(id);
   }
-  std::sort(ids.begin(), ids.end());
+  if (!std::is_sorted(ids.begin(), ids.end())) {
+    return invalid_field("capabilities", "they are not in the order of their ids");
+  }
   if (std::adjacent_find(ids.begin(), ids.end()) != ids.end()) {
     return invalid_field("capabilities", "a capability is there twice");
   }
@@ -277,6 +320,88 @@ Status check_runtime_manifest(const json::Value& document) {
     }
   }
   return {};
+}
+
+Status check_probe(const json::Value& document, Fields& fields) {
+  const json::Value& probe = document.get("probe");
+  HR_CHECK(only(probe, "probe", {"state", "probedAt", "source", "diagnostics"}));
+  const std::string& state = probe.get("state").as_string();
+  fields.one_of("probe.state", state, {"ready", "degraded", "failed"});
+  if (!is_time(probe.get("probedAt").as_string())) {
+    fields.fail("probe.probedAt", "a UTC time with milliseconds is needed");
+  }
+  clean_text(fields, "probe.source", probe.get("source"), 200);
+  fields.at_most("probe.diagnostics", probe.get("diagnostics").items().size(), kMaxDiagnostics);
+  std::size_t bytes = 0;
+  for (const json::Value& text : probe.get("diagnostics").items()) {
+    clean_text(fields, "probe.diagnostics", text, 1000);
+    bytes += text.as_string().size();
+  }
+  if (bytes > kMaxDiagnosticBytes || !probe.get("diagnostics").is_array()) {
+    fields.fail("probe.diagnostics", "a list of at most 8192 bytes is needed");
+  }
+  if (state == "ready" && document.get("providerVersion").as_string() == "unknown") {
+    fields.fail("probe.state", "a provider without a version is not ready");
+  }
+  for (const json::Value& item : document.get("capabilities").items()) {
+    if (state == "failed" &&
+        (item.get("state").as_string() != "unknown" || item.get("source").as_string() != "runtime-probe")) {
+      fields.fail("capabilities", "after a probe that failed every capability is unknown");
+    }
+  }
+  return {};
+}
+
+Status check_builds(const json::Value& document, Fields& fields) {
+  if (const json::Value* executable = document.find("executable")) {
+    HR_CHECK(only(*executable, "executable", {"path", "sha256"}));
+    const auto path = path_text(executable->get("path"));
+    fields.path("executable.path", path.has_value() ? path.value() : "");
+    fields.hex64("executable.sha256", executable->get("sha256").as_string());
+  }
+  if (const json::Value* build = document.find("adapterBuild")) {
+    HR_CHECK(only(*build, "adapterBuild", {"version", "sha256"}));
+    fields.text("adapterBuild.version", build->get("version").as_string(), 120);
+    fields.hex64("adapterBuild.sha256", build->get("sha256").as_string());
+  }
+  if (const json::Value* sandbox = document.find("providerSandbox")) {
+    fields.one_of("providerSandbox", sandbox->as_string(), {"delegated", "own"});
+  }
+  return {};
+}
+
+}  // namespace
+
+Status check_runtime_manifest(const json::Value& document) {
+  HR_CHECK(check_shape(document, kSchema,
+                       {"schemaVersion", "probeRevision", "provider", "adapter", "protocolVersion",
+                        "providerVersion", "models", "capabilities", "probe", "digest"},
+                       {"providerBuild", "executable", "adapterBuild", "providerSandbox"}));
+  Fields fields;
+  const std::int64_t revision = document.get("probeRevision").as_int().value_or(0);
+  if (revision < 1 || revision > kMaxRevision) {
+    fields.fail("probeRevision", "a number from 1 to 16 is needed");
+  }
+  for (const char* name : {"provider", "adapter", "protocolVersion"}) {
+    fields.token(name, document.get(name).as_string());
+  }
+  clean_text(fields, "providerVersion", document.get("providerVersion"), 200);
+  if (const json::Value* build = document.find("providerBuild")) {
+    clean_text(fields, "providerBuild", *build, 300);
+  }
+  std::vector<std::string> models;
+  for (const json::Value& model : document.get("models").items()) {
+    clean_text(fields, "models", model, 200);
+    models.push_back(model.as_string());
+  }
+  fields.at_most("models", models.size(), kMaxModels);
+  if (!document.get("models").is_array() || as_set(models) != models) {
+    fields.fail("models", "a sorted list without repetitions is needed");
+  }
+  HR_CHECK(check_builds(document, fields));
+  HR_CHECK(check_capabilities(document.get("capabilities"), fields));
+  HR_CHECK(check_probe(document, fields));
+  return fields.status();
 }
 
 Result<std::string> runtime_material_digest(const json::Value& document) {

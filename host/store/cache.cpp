@@ -322,7 +322,9 @@ Flight Cache::join(const CacheKey& key, std::int64_t max_wait_ms) const {
     flight.fd_ = std::move(file).value();
     break;
   }
-  (void)claim(key);
+  if (key.scope != key.key) {
+    (void)claim(key);
+  }
   return flight;
 }
 

@@ -186,6 +186,14 @@ def fingerprint(path):
     return digest.hexdigest()
 
 
+def state_print(world):
+    """What a command that changes nothing must leave as it was: the state directory without the probe cache, and a state
+    directory that holds nothing else is as good as none."""
+    names = sorted(set(os.listdir(world.state)) - {"cache"}) if os.path.isdir(world.state) else []
+    return [(name, fingerprint(os.path.join(world.state, name)) if os.path.isdir(os.path.join(world.state, name))
+             else hashlib.sha256(open(os.path.join(world.state, name), "rb").read()).hexdigest()) for name in names]
+
+
 def wait_until(what, seconds=20, interval=0.01):
     end = time.monotonic() + seconds
     while time.monotonic() < end:

@@ -24,10 +24,10 @@ class Refusals(support.TestCase):
 
     def refuse(self, args, code, exit_code, command="run", **kwargs):
         """The refusal, and that nothing was changed by it."""
-        before = support.fingerprint(self.repo), os.path.exists(self.world.state), support.fingerprint(self.world.state)
+        before = support.fingerprint(self.repo), support.state_print(self.world)
         result = self.world.run(command, "--json", *args, timeout=30, **kwargs)
         self.assert_refused(result, code, exit_code)
-        after = support.fingerprint(self.repo), os.path.exists(self.world.state), support.fingerprint(self.world.state)
+        after = support.fingerprint(self.repo), support.state_print(self.world)
         self.assertEqual(before, after)
         return result
 

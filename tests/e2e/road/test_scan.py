@@ -53,10 +53,10 @@ class Scan(support.TestCase):
         return path
 
     def refuse(self, code, *more):
-        before = support.fingerprint(self.repo), support.fingerprint(self.world.state)
+        before = support.fingerprint(self.repo), support.state_print(self.world)
         result = self.world.run("run", "--json", *self.world.script_args(self.repo), "-m", DONE, *more, timeout=60)
         self.assert_refused(result, code, 3)
-        self.assertEqual(before, (support.fingerprint(self.repo), support.fingerprint(self.world.state)))
+        self.assertEqual(before, (support.fingerprint(self.repo), support.state_print(self.world)))
         return result
 
     def preset(self, name, stores="", masking="false"):

@@ -32,10 +32,10 @@ class Exec(support.TestCase):
 
     def assert_wrapper_error(self, code, *args):
         """Code 125, and neither state nor worktree was touched."""
-        before = support.fingerprint(self.repo), os.path.exists(self.world.state)
+        before = support.fingerprint(self.repo), support.state_print(self.world)
         result = self.world.run("sandbox", "exec", "--json", "--worktree", self.repo, *args)
         self.assertEqual((result.error_code, result.code), (code, 125), result)
-        self.assertEqual(before, (support.fingerprint(self.repo), os.path.exists(self.world.state)))
+        self.assertEqual(before, (support.fingerprint(self.repo), support.state_print(self.world)))
 
     def leftovers(self):
         folder = os.path.join(self.world.state, "exec")
@@ -355,8 +355,7 @@ class Proof(Exec):
         first = self.proofs(cache)
         self.assertEqual(len(first), 1)
         self.assertEqual(self.proofs(cache), first)
-        self.assertFalse([name for name in listing(os.path.join(self.world.state, "memo")) if name.startswith("proof")]
-                         if os.path.isdir(os.path.join(self.world.state, "memo")) else [])
+        self.assertFalse([name for name in listing(os.path.join(self.world.state, "cache")) if name.startswith("proof-")])
 
     def test_a_folder_that_others_may_enter_is_not_believed(self):
         self.assertEqual(self.proofs(self.world.folder("proofs", 0o755)), {})
@@ -469,7 +468,7 @@ class Explain(Exec):
         self.assertIn((os.path.join(self.repo, ".git"), "write"), paths)
         for path in result.json["paths"]:
             self.assertTrue(path["why"], path)
-        self.assertFalse(os.path.exists(self.world.state))
+        self.assertFalse(support.state_print(self.world))
         human = self.explain()
         self.assertEqual(human.code, 0, human)
         self.assertIn(self.repo.encode(), human.out)

@@ -225,12 +225,12 @@ class Use(Presets):
 
     def test_a_preview_with_an_operators_preset_records_nothing(self):
         self.added()
-        before = support.fingerprint(self.world.state)
+        before = support.state_print(self.world)
         result = self.world.run("preview", "--json", "--sandbox", "mine", *self.world.script_args(self.repo), "-m", DONE)
         self.assertEqual(result.code, 0, result)
         self.assertEqual(result.json["manifest"]["sandbox"]["presetId"], "mine")
         self.assertEqual(len(self.decisions("mine")), 1)
-        self.assertEqual(support.fingerprint(self.world.state), before)
+        self.assertEqual(support.state_print(self.world), before)
 
     def test_a_preset_that_may_not_be_used_refuses_the_run_before_anything_is_made(self):
         self.assert_refused(self.run_with(self.file()), "preset-unrecorded", 3)
