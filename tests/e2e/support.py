@@ -187,11 +187,17 @@ def fingerprint(path):
 
 
 def state_print(world):
-    """What a command that changes nothing must leave as it was: the state directory without the probe cache, and a state
-    directory that holds nothing else is as good as none."""
-    names = sorted(set(os.listdir(world.state)) - {"cache"}) if os.path.isdir(world.state) else []
-    return [(name, fingerprint(os.path.join(world.state, name)) if os.path.isdir(os.path.join(world.state, name))
-             else hashlib.sha256(open(os.path.join(world.state, name), "rb").read()).hexdigest()) for name in names]
+    """What a command that changes nothing must leave as it was: the state directory without the probe cache; one that holds
+    nothing else is as good as none."""
+    found = []
+    for name in sorted(set(os.listdir(world.state)) - {"cache"}) if os.path.isdir(world.state) else []:
+        path = os.path.join(world.state, name)
+        if os.path.isdir(path):
+            found.append((name, fingerprint(path)))
+        else:
+            with open(path, "rb") as file:
+                found.append((name, hashlib.sha256(file.read()).hexdigest()))
+    return found
 
 
 def wait_until(what, seconds=20, interval=0.01):
