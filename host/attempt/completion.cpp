@@ -38,7 +38,9 @@ json::Value terminal_evidence(const CompletionInput& input) {
                               ? "the adapter's verdict over the journaled records: " + input.verdict->status
                               : "the exit as the supervisor saw it: " + exit_kind_name(input.slot.kind));
   evidence.set("reference", "journal.jsonl");
-  evidence.set("requirementIds", json::Value::array({json::Value("terminal-state")}));
+  evidence.set("requirementIds", input.terminal_requirements.is_array()
+                                     ? input.terminal_requirements
+                                     : json::Value::array({json::Value("terminal-state")}));
   evidence.set("verified", true);
   return evidence;
 }
@@ -86,6 +88,7 @@ std::optional<Verdict> parse_verdict(const json::Value& payload) {
   verdict.code = payload.get("code").as_string();
   verdict.summary = payload.get("summary").as_string();
   verdict.error = payload.get("error").as_string();
+  verdict.details = payload.get("details");
   verdict.continuation_kind = payload.get("continuation").get("kind").as_string();
   verdict.continuation_reference = payload.get("continuation").get("reference").as_string();
   return verdict;

@@ -3,8 +3,8 @@
 //
 // Judging (resolve): the adapter's verdict is a claim; the host may lower it, never raise it. A requested
 // stop makes it interrupted; a cause in the exit slot, an exit by signal or an unknown exit makes a success
-// failed; no verdict and no cause is failed, code no-verdict. Not yet: verification gates, required outputs,
-// attributed file changes of a dirty worktree.
+// failed; no verdict and no cause is failed, code no-verdict. What a success must show besides is
+// finish/judge.hpp's business; the rules of the document are completion_check.hpp's.
 
 #include <cstdint>
 #include <optional>
@@ -21,6 +21,7 @@ struct Verdict {       // payload of `run.verdict`
   std::string status;  // success, failed, blocked, interrupted, partial
   std::string code, summary, error;
   std::string continuation_kind, continuation_reference;
+  json::Value details = {};  // what the adapter adds: claims, never evidence
 };
 // From a run.verdict payload; nullopt when `status` is not one of the five.
 std::optional<Verdict> parse_verdict(const json::Value& payload);
@@ -45,7 +46,9 @@ struct CompletionInput {
   wire::ExitSlot slot{};
   std::uint64_t events = 0;        // before the terminal event
   json::Value workspace_evidence;  // members added by the import step, null when there was none
-  json::Value blockers;            // array of {code, summary, detail, retryable}: they make a success partial
+  // Of the evidence requirements those that the terminal record meets; null = terminal-state.
+  json::Value terminal_requirements;
+  json::Value blockers;  // array of {code, summary, detail, retryable}: they make a success partial
   std::int64_t completed_unix_ms = 0;
 };
 // Everything but the terminal event's place and the digest: this is the terminal event's payload member

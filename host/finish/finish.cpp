@@ -11,12 +11,15 @@
 
 #include "attempt/attempt.hpp"
 #include "attempt/completion.hpp"
+#include "attempt/completion_check.hpp"
 #include "attempt/exit_slot.hpp"
 #include "attempt/names.hpp"
 #include "core/canonical.hpp"
 #include "core/file.hpp"
 #include "core/ids.hpp"
+#include "finish/blocker.hpp"
 #include "finish/cleanup.hpp"
+#include "finish/judge.hpp"
 #include "journal/journal.hpp"
 #include "journal/reader.hpp"
 #include "store/store.hpp"
@@ -111,6 +114,7 @@ class Finisher {
   Result<json::Value> body(const wire::ExitSlot& slot, const Journaled& seen, journal::Writer& writer,
                            attempt::Resolution& resolution);
   Gates run_gates(std::string skip, std::uint64_t round, journal::Writer& writer);
+  [[nodiscard]] json::Value read_envelope() const;
   Status write_terminal(journal::Writer& writer, const attempt::Resolution& resolution,
                         const json::Value& body);
   Result<json::Value> end_damaged(const wire::ExitSlot& slot, const Error& damage);
@@ -183,7 +187,6 @@ Result<json::Value> Finisher::body(const wire::ExitSlot& slot, const Journaled& 
   input.slot = slot;
   input.events = seen.events;
   input.completed_unix_ms = unix_millis_now();
-  bool keep_git = false;
   const attempt::Resolution claimed = attempt::resolve(seen.verdict, slot);
   std::optional<Gates> gates;
   const auto run = [&]() -> const Gates& {
@@ -193,38 +196,61 @@ Result<json::Value> Finisher::body(const wire::ExitSlot& slot, const Journaled& 
     }
     return *gates;
   };
+  Workspace found;
   if (options_.workspace) {
     auto workspace = options_.workspace(directory_.fd(), directory_.header(), run);
     if (workspace.has_value()) {
-      input.workspace_evidence = std::move(workspace.value().members);
-      input.blockers = std::move(workspace.value().blockers);
-      keep_git = workspace.value().keep_git;
+      found = std::move(workspace).value();
     } else {
       const Error& error = workspace.error();
-      json::Value blocker = json::Value::object();
-      blocker.set("code", "workspace-evidence-failed");
-      blocker.set("summary", "what the run left in the workspace could not be read or imported");
-      blocker.set("detail",
-                  attempt::document_text(
-                      error.code + ": " + error.operation + " " + error.object + ": " + error.detail, 4096));
-      blocker.set("retryable", false);  // the commits stay in git/, nothing tries again by itself
-      input.blockers.push(std::move(blocker));
+      // Not retryable: the commits stay in git/, nothing tries again by itself.
+      block(found.blockers, "workspace-evidence-failed",
+            "what the run left in the workspace could not be read or imported",
+            error.code + ": " + error.operation + " " + error.object + ": " + error.detail, false);
       if (!gates) {
         gates = run_gates("evidence-failed", seen.gate_starts, writer);
       }
-      input.workspace_evidence.set("verification", gates->verification);
-      input.workspace_evidence.set("evidence", gates->evidence);
-      keep_git = true;
+      found.members.set("verification", gates->verification);
+      found.members.set("evidence", gates->evidence);
+      found.keep_git = true;
     }
   }
   step(Step::evidence);
-  resolution = attempt::with_blockers(claimed, input.blockers);
-  input.resolution = resolution;
-  json::Value body = attempt::completion_body(input);
-  if (keep_git) {
+  const json::Value envelope = read_envelope();
+  input.terminal_requirements = judge({envelope, seen.verdict, claimed, slot, seen.events}, found);
+  input.workspace_evidence = std::move(found.members);
+  input.blockers = std::move(found.blockers);
+  const auto write_body = [&] {
+    resolution = attempt::with_blockers(claimed, input.blockers);
+    input.resolution = resolution;
+    return attempt::completion_body(input);
+  };
+  json::Value body = write_body();
+  // Our own result is held against the rules like anybody's: a success that breaks one is none.
+  if (const Status sound = attempt::check_completion(body, envelope);
+      sound.has_error() && resolution.status == "success") {
+    block(input.blockers, sound.error().code, "the result does not hold to its own rules",
+          sound.error().object + ": " + sound.error().detail, false);
+    body = write_body();
+  }
+  if (found.keep_git) {
     body.set("privateGitKept", true);
   }
   return body;
+}
+
+// Null when it is not there or cannot be read: what the run did is told all the same.
+json::Value Finisher::read_envelope() const {
+  auto manifests = open_at(directory_.fd(), "manifests", O_RDONLY | O_DIRECTORY);
+  if (manifests.has_error()) {
+    return {};
+  }
+  auto text = read_file_at(manifests.value().get(), "task-envelope.json", attempt::max_document);
+  if (text.has_error()) {
+    return {};
+  }
+  auto parsed = json::parse(text.value(), json::Duplicates::refuse, "task-envelope.json");
+  return parsed.has_value() ? std::move(parsed).value() : json::Value();
 }
 
 Status Finisher::write_terminal(journal::Writer& writer, const attempt::Resolution& resolution,

@@ -39,6 +39,8 @@ struct Workspace {
   json::Value members;
   json::Value blockers;
   bool keep_git = false;
+  std::int64_t last_change_ms =
+      0;  // when a changed file last changed; a check that began before says nothing
 };
 
 // Results of the verification gates (gates.hpp): `verification` and the items for `evidence`, both arrays.

@@ -11,6 +11,8 @@
 #include "boundary/boundary.hpp"
 #include "core/canonical.hpp"
 #include "core/file.hpp"
+#include "finish/artifacts.hpp"
+#include "finish/blocker.hpp"
 #include "workspace/inspector.hpp"
 #include "workspace/nested_git.hpp"
 #include "workspace/workspace.hpp"
@@ -56,15 +58,6 @@ bool allows(const json::Value& envelope, std::string_view kind) {
                      [kind](const json::Value& effect) { return effect.get("kind").as_string() == kind; });
 }
 
-void block(json::Value& blockers, std::string code, std::string summary, std::string detail, bool retryable) {
-  json::Value blocker = json::Value::object();
-  blocker.set("code", std::move(code));
-  blocker.set("summary", attempt::document_text(summary, 500));
-  blocker.set("detail", attempt::document_text(detail, 4096));
-  blocker.set("retryable", retryable);
-  blockers.push(std::move(blocker));
-}
-
 json::Value evidence_item(const char* id, const char* kind, std::string summary, const char* requirement) {
   json::Value item = json::Value::object();
   item.set("id", id);
@@ -89,8 +82,8 @@ bool is_lost_work(const workspace::RefReport& report) {
          report.reason == "private-damaged";
 }
 
-void judge(const workspace::Evidence& evidence, const workspace::ImportReport& report,
-           workspace::CommitPolicy policy, const json::Value& side_effects, json::Value& blockers) {
+void judge_changes(const workspace::Evidence& evidence, const workspace::ImportReport& report,
+                   workspace::CommitPolicy policy, const json::Value& side_effects, json::Value& blockers) {
   if (policy == workspace::CommitPolicy::forbidden && !evidence.commits.empty()) {
     block(blockers, "forbidden-commit-created", "the run made commits although they are forbidden",
           std::to_string(evidence.commits.size()) + " commits; none was imported", false);
@@ -104,12 +97,27 @@ void judge(const workspace::Evidence& evidence, const workspace::ImportReport& r
             "the task does not allow this side effect", effect.get("description").as_string(), false);
     }
   }
+  if (report.moved_head) {
+    const workspace::Head& now = *report.moved_head;
+    block(blockers, "launch-head-moved",
+          "HEAD of the work tree moved while the run worked; nothing of the run was put on top of it",
+          "now " + (now.oid.empty() ? "no commit" : now.oid) + (now.ref.empty() ? "" : " of " + now.ref) +
+              "; the run's commits can be fetched from git-kept/ of the attempt directory",
+          false);
+    return;
+  }
   for (const workspace::RefReport& ref : report.not_imported) {
     if (policy != workspace::CommitPolicy::forbidden && is_lost_work(ref)) {
       block(blockers, "commits-not-imported", "commits of the run are not in the repository: " + ref.reason,
             ref.ref + " at " + ref.to + " is kept in the attempt's git directory", false);
     }
   }
+}
+
+bool took_time(const json::Value& verification) {
+  const auto& gates = verification.items();
+  return std::any_of(gates.begin(), gates.end(),
+                     [](const json::Value& gate) { return gate.find("startedAt") != nullptr; });
 }
 
 // Nothing of these was run by us; the operator's own git would run what their configuration names.
@@ -171,8 +179,16 @@ Result<Workspace> workspace_step(int attempt_dirfd, const json::Value& header,
                                                header.get("createdUnixMs").as_int().value_or(0)));
   report_nested(nested, out);
   const workspace::GitRunner git = workspace::inspector_git(boundary::probe_machine());
-  HR_TRY(evidence, workspace::collect_evidence(worktree, baseline, attempt_dirfd, attempt_path, git));
-  const Gates& verified = gates();  // before anything of the run reaches the repository
+  const auto collect = [&] {
+    return workspace::collect_evidence(worktree, baseline, attempt_dirfd, attempt_path, git);
+  };
+  HR_TRY(evidence, collect());
+  const Gates& verified = gates();         // before anything of the run reaches the repository
+  if (took_time(verified.verification)) {  // what somebody else did meanwhile is not hidden
+    HR_TRY(again, collect());
+    evidence = std::move(again);
+  }
+  out.members.set("artifacts", artifacts(worktree, baseline, evidence, attempt_dirfd, envelope));
   HR_TRY(report, workspace::import_commits(worktree, attempt_dirfd, attempt_path, policy, git));
   const json::Value side_effects = workspace::side_effects_json(
       evidence, allows(envelope, "filesystem-write"), allows(envelope, "git-commit"));
@@ -192,7 +208,8 @@ Result<Workspace> workspace_step(int attempt_dirfd, const json::Value& header,
   }
   out.members.set("evidence", std::move(items));
   out.members.set("verification", verified.verification);
-  judge(evidence, report, policy, side_effects, out.blockers);
+  out.last_change_ms = workspace::last_change(worktree, evidence);
+  judge_changes(evidence, report, policy, side_effects, out.blockers);
   out.keep_git = report.keep_private;
   return out;
 }

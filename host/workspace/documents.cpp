@@ -258,8 +258,13 @@ json::Value side_effects_json(const Evidence& evidence, bool write_allowed, bool
         evidence.commits.front().oid, commit_allowed);
   }
   if (!evidence.head_attributable) {
-    add("git-commit", "HEAD of the run does not descend from the launch's on the same branch",
-        evidence.head.oid.empty() ? json::Value() : json::Value(evidence.head.oid), false);
+    const char* what = evidence.why_not == "preexisting-history"
+                           ? "HEAD of the run moved to commits that other refs had at launch"
+                       : evidence.why_not == "private-damaged"
+                           ? "HEAD of the run, or its commits, cannot be read"
+                           : "HEAD of the run does not descend from the launch's on the same branch";
+    add("git-commit", what, evidence.head.oid.empty() ? json::Value() : json::Value(evidence.head.oid),
+        false);
   }
   return json::Value::array(std::move(out));
 }

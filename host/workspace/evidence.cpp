@@ -1,8 +1,11 @@
+#include <fcntl.h>
+
 #include <algorithm>
 #include <map>
 #include <set>
 
 #include "core/text.hpp"
+#include "pathfs/raw.hpp"
 #include "workspace/git_call.hpp"
 #include "workspace/index_entries.hpp"
 #include "workspace/launch_state.hpp"
@@ -55,9 +58,10 @@ class Collector {
       HR_CHECK(attribute_commits());
     }
     for (auto& [path, change] : changes_) {
+      out_.changed_paths.push_back(path);
       if (out_.changed.size() == kMaxChanged) {
         out_.changed_truncated = true;
-        break;
+        continue;
       }
       out_.changed.push_back(std::move(change));
     }
@@ -328,6 +332,29 @@ class Collector {
 
 }  // namespace
 
+Result<bool> made_by_run(const Worktree& worktree, const Baseline& baseline, const Evidence& evidence,
+                         int attempt_dirfd, const std::string& path) {
+  const auto& changed = evidence.changed_paths;
+  if (std::binary_search(changed.begin(), changed.end(), path)) {
+    return true;
+  }
+  const bool dirty = std::any_of(baseline.files.begin(), baseline.files.end(),
+                                 [&](const FileState& file) { return file.path == path; });
+  if (dirty || baseline.captured_at_ms == 0) {
+    return false;
+  }
+  HR_TRY(base, pathfs::open_directory_beneath(attempt_dirfd, "git-base"));
+  HR_TRY(tracked, is_tracked(worktree, base.get(), path));
+  const std::size_t slash = path.rfind('/');
+  const std::string folder = slash == std::string::npos ? "" : path.substr(0, slash);
+  const Fd above = pathfs::raw::open_below(worktree.root_fd->get(), folder, O_PATH | O_DIRECTORY);
+  pathfs::raw::Stat stat;
+  return !tracked && above.valid() &&
+         pathfs::raw::look(above.get(), path.substr(slash == std::string::npos ? 0 : slash + 1).c_str(),
+                           stat) &&
+         stat.born_ns >= baseline.captured_at_ms * 1'000'000;
+}
+
 std::int64_t last_change(const Worktree& worktree, const Evidence& evidence) {
   std::int64_t newest_ns = 0;
   const int root = worktree.root_fd->get();
@@ -344,7 +371,7 @@ std::int64_t last_change(const Worktree& worktree, const Evidence& evidence) {
       newest_ns = std::max(newest_ns, identity.value().changed_ns);
     }
   }
-  return (newest_ns + 999'999) / 1'000'000;
+  return newest_ns / 1'000'000;
 }
 
 Result<Evidence> collect_evidence(const Worktree& worktree, const Baseline& baseline, int attempt_dirfd,

@@ -214,12 +214,9 @@ class Import {
   // ---- may it be imported? ----
   Result<bool> branch_fits() {
     HR_TRY(real, workspace::read_head(worktree_));
-    if (real.ref != launch_.ref) {
-      refuse_all("branch-switched");
-      return false;
-    }
-    if (real.oid != launch_.oid && real.oid != wanted_) {
-      refuse_all("branch-moved");
+    if (real.ref != launch_.ref || (real.oid != launch_.oid && real.oid != wanted_)) {
+      refuse_all(real.ref != launch_.ref ? "branch-switched" : "branch-moved");
+      report_.moved_head = std::move(real);
       return false;
     }
     if (wants_branch() && !launch_.oid.empty()) {
@@ -433,7 +430,11 @@ class Import {
       accept(branch_, launch_.oid, wanted_);
       return done;  // HEAD was switched meanwhile: the branch has moved, its index is not the run's any more
     }
-    refuse_all(after.ref != launch_.ref || after.oid != launch_.oid ? "branch-moved" : "ref-locked");
+    const bool elsewhere = after.ref != launch_.ref || after.oid != launch_.oid;
+    refuse_all(elsewhere ? "branch-moved" : "ref-locked");
+    if (elsewhere) {
+      report_.moved_head = std::move(after);
+    }
     return false;
   }
 

@@ -96,6 +96,11 @@ bool each_tracked(int git_fd, std::size_t oid_size, const std::function<void(con
   return true;
 }
 
+Error unreadable_index() {
+  return Error{ErrorClass::failed,    "index-unreadable",       "look for changes",
+               "index of the launch", "it cannot be read here", ""};
+}
+
 }  // namespace
 
 void PathSet::add(std::string_view path) {
@@ -199,10 +204,18 @@ Result<std::vector<TouchedFile>> touched_since(const Worktree& worktree, int ind
     }
   });
   if (!whole) {
-    return Error{ErrorClass::failed,    "index-unreadable",       "look for changes",
-                 "index of the launch", "it cannot be read here", ""};
+    return unreadable_index();
   }
   return out;
+}
+
+Result<bool> is_tracked(const Worktree& worktree, int index_fd, const std::string& path) {
+  bool found = false;
+  if (!each_tracked(index_fd, oid_bytes(worktree),
+                    [&](const IndexPath& entry) { found = found || entry.path == path; })) {
+    return unreadable_index();
+  }
+  return found;
 }
 
 std::string blob_oid(std::string_view bytes, std::string_view object_format) {

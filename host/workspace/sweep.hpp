@@ -53,6 +53,8 @@ struct TouchedFile {
   bool assumed = false;  // the operator told git to assume it unchanged, or not to look for it
 };
 Result<std::vector<TouchedFile>> touched_since(const Worktree& worktree, int index_fd, std::int64_t since_ns);
+// Does that index name it?
+Result<bool> is_tracked(const Worktree& worktree, int index_fd, const std::string& path);
 // The id git gives these bytes.
 std::string blob_oid(std::string_view bytes, std::string_view object_format);
 

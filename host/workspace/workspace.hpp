@@ -179,6 +179,8 @@ struct ImportReport {
   // Something was not imported: do not delete git/. `git-kept/` of the attempt directory can then be fetched
   // from.
   bool keep_private = false;
+  // Outside the run HEAD, or the branch it names, was moved: something was not imported for that reason.
+  std::optional<Head> moved_head;
   [[nodiscard]] json::Value to_json() const;
 };
 
@@ -206,6 +208,7 @@ struct Evidence {
   std::vector<Commit> commits;       // at most 256, newest first; empty unless attributable
   std::vector<ChangedFile> changed;  // at most 2000, sorted by path
   bool commits_truncated = false, changed_truncated = false;
+  std::vector<std::string> changed_paths;  // of all changed files, sorted
   std::int64_t last_change_ms = 0;  // the newest change of a changed file or of the directory it lay in
 };
 
@@ -213,6 +216,10 @@ struct Evidence {
 // nothing the run wrote into its private directory is believed but object ids.
 Result<Evidence> collect_evidence(const Worktree& worktree, const Baseline& baseline, int attempt_dirfd,
                                   const std::string& attempt_path, const GitRunner& git);
+// Is this file one that the run changed, or made where git does not look: born after the launch, at a path
+// that was neither tracked nor changed then? "" for a path that names nothing is false.
+Result<bool> made_by_run(const Worktree& worktree, const Baseline& baseline, const Evidence& evidence,
+                         int attempt_dirfd, const std::string& path);
 // Evidence::last_change_ms now, for what is already known to have changed: later than before means that
 // something still works in the worktree.
 std::int64_t last_change(const Worktree& worktree, const Evidence& evidence);
