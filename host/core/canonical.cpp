@@ -11,6 +11,7 @@
 #include <memory>
 #include <numeric>
 #include <optional>
+#include <span>
 #include <vector>
 
 #include "core/text.hpp"
@@ -31,12 +32,19 @@ Error unsupported(std::string object, std::string detail) {
 // UTF-16 order from UTF-8 bytes: the same as code point order, except that the two-unit characters (lead F0
 // and above) come before U+E000..U+FFFF (lead EE and EF). Continuation bytes never have those values.
 bool utf16_less(std::string_view a, std::string_view b) {
+  const std::size_t common = std::min(a.size(), b.size());
+  std::size_t at = 0;
+  while (at < common && a[at] == b[at]) {
+    ++at;
+  }
+  if (at == common) {
+    return a.size() < b.size();
+  }
   const auto weight = [](char c) {
     const unsigned byte = static_cast<unsigned char>(c);
     return byte == 0xEE || byte == 0xEF ? byte + 0x100 : byte;
   };
-  return std::lexicographical_compare(a.begin(), a.end(), b.begin(), b.end(),
-                                      [&](char x, char y) { return weight(x) < weight(y); });
+  return weight(a[at]) < weight(b[at]);
 }
 
 // ECMAScript's Number::toString from the shortest digits that read back as the same double.
@@ -76,9 +84,20 @@ std::string es_number(double number) {
   return out;
 }
 
+// What a byte of a string needs: nothing, an escape, a look at the whole text's UTF-8, or a refusal in
+// documents.
+constexpr unsigned char kPlain = 0, kEscape = 1, kHigh = 2, kDelete = 3;
+constexpr std::array<unsigned char, 256> kByteKinds = [] {
+  std::array<unsigned char, 256> kinds{};
+  for (std::size_t i = 0; i < kinds.size(); ++i) {
+    kinds[i] = i < 0x20 || i == '"' || i == '\\' ? kEscape : i >= 0x80 ? kHigh : i == 0x7F ? kDelete : kPlain;
+  }
+  return kinds;
+}();
+
 class CanonicalWriter {
  public:
-  explicit CanonicalWriter(Form form) : form_(form) {}
+  explicit CanonicalWriter(Form form, bool without_digest) : form_(form), without_digest_(without_digest) {}
 
   // The depth is bounded, so recursion is.
   Status value(const json::Value& value, int depth) {
@@ -111,7 +130,10 @@ class CanonicalWriter {
     const std::string& text = value.number_text();
     if (form_ == Form::document) {
       const std::optional<std::int64_t> integer = value.as_int();
-      if (!integer || *integer > kMaxExact || *integer < -kMaxExact || std::to_string(*integer) != text) {
+      // "-0", "+1" and "01" are other texts of the same number; the parser lets none of the last two through.
+      if (!integer || *integer > kMaxExact || *integer < -kMaxExact ||
+          text.find_first_not_of("-0123456789") != std::string::npos ||
+          (text.size() > 1 && text[text[0] == '-' ? 1 : 0] == '0')) {
         return unsupported(escape_cut(text, 40),
                            "a number of a document is an integer within plus or minus 2^53");
       }
@@ -133,25 +155,33 @@ class CanonicalWriter {
     return {};
   }
 
+  // Runs of bytes that stand for themselves are appended whole; only text beyond ASCII is asked for its
+  // UTF-8.
   Status string(std::string_view text, bool key) {
-    if (!is_valid_utf8(text)) {
-      return unsupported(escape_cut(text, 40), "a string is not valid UTF-8");
-    }
     static constexpr char kDigits[] = "0123456789abcdef";
     out.push_back('"');
-    for (const char c : text) {
-      const auto byte = static_cast<unsigned char>(c);
-      if (form_ == Form::document && (byte == 0x7F || (key && byte >= 0x80))) {
-        return unsupported(escape_cut(text, 40), key ? "a key is not ASCII" : "a string holds U+007F");
-      }
-      if (byte >= 0x20 && c != '"' && c != '\\') {
-        out.push_back(c);
+    std::size_t start = 0;
+    bool ascii = true;
+    for (std::size_t at = 0; at < text.size(); ++at) {
+      const auto byte = static_cast<unsigned char>(text[at]);
+      const unsigned char kind = kByteKinds[byte];
+      if (kind == kPlain) {
         continue;
       }
+      if (kind == kHigh || kind == kDelete) {
+        ascii = ascii && kind != kHigh;
+        if (form_ == Form::document && (kind == kDelete || key)) {
+          return unsupported(escape_cut(text, 40),
+                             kind == kHigh ? "a key is not ASCII" : "a string holds U+007F");
+        }
+        continue;
+      }
+      out.append(text, start, at - start);
+      start = at + 1;
       out.push_back('\\');
       static constexpr std::string_view kFrom = "\"\\\b\f\n\r\t";
       static constexpr std::string_view kTo = "\"\\bfnrt";
-      const std::size_t known = kFrom.find(c);
+      const std::size_t known = kFrom.find(text[at]);
       if (known != std::string_view::npos) {
         out.push_back(kTo[known]);
       } else {
@@ -160,6 +190,10 @@ class CanonicalWriter {
         out.push_back(kDigits[byte & 15]);
       }
     }
+    if (!ascii && !is_valid_utf8(text)) {
+      return unsupported(escape_cut(text, 40), "a string is not valid UTF-8");
+    }
+    out.append(text, start, text.size() - start);
     out.push_back('"');
     return {};
   }
@@ -179,33 +213,52 @@ class CanonicalWriter {
   }
 
   Status object(const json::Value& value, int depth) {
-    std::vector<const json::Member*> members;
-    for (const json::Member& member : value.members()) {
-      members.push_back(&member);
+    const std::vector<json::Member>& members = value.members();
+    // Most objects of a document are small: their order needs no memory of its own.
+    std::array<const json::Member*, 48> small;
+    std::vector<const json::Member*> large;
+    std::span<const json::Member*> order;
+    if (members.size() <= small.size()) {
+      order = {small.data(), members.size()};
+    } else {
+      large.resize(members.size());
+      order = large;
     }
-    std::sort(members.begin(), members.end(),
-              [](const json::Member* a, const json::Member* b) { return utf16_less(a->first, b->first); });
+    std::size_t count = 0;
+    for (const json::Member& member : members) {
+      if (depth != 1 || !without_digest_ || member.first != "digest") {
+        order[count++] = &member;
+      }
+    }
+    order = order.first(count);
+    const auto less = [](const json::Member* a, const json::Member* b) {
+      return utf16_less(a->first, b->first);
+    };
+    if (!std::is_sorted(order.begin(), order.end(), less)) {
+      std::sort(order.begin(), order.end(), less);
+    }
     out.push_back('{');
-    for (std::size_t i = 0; i < members.size(); ++i) {
+    for (std::size_t i = 0; i < order.size(); ++i) {
       if (i > 0) {
-        if (members[i]->first == members[i - 1]->first) {
-          return unsupported(escape_cut(members[i]->first, 40), "a key appears twice");
+        if (order[i]->first == order[i - 1]->first) {
+          return unsupported(escape_cut(order[i]->first, 40), "a key appears twice");
         }
         out.push_back(',');
       }
-      HR_CHECK(string(members[i]->first, true));
+      HR_CHECK(string(order[i]->first, true));
       out.push_back(':');
-      HR_CHECK(this->value(members[i]->second, depth + 1));
+      HR_CHECK(this->value(order[i]->second, depth + 1));
     }
     out.push_back('}');
     return {};
   }
 
   Form form_;
+  bool without_digest_;
 };
 
-Result<std::string> canonical(const json::Value& value, Form form) {
-  CanonicalWriter writer(form);
+Result<std::string> canonical(const json::Value& value, Form form, bool without_digest) {
+  CanonicalWriter writer(form, without_digest);
   HR_CHECK(writer.value(value, 1));
   return std::move(writer.out);
 }
@@ -254,16 +307,19 @@ std::string sha256_prefixed(std::string_view bytes) {
 }
 
 Result<std::string> canonicalize(const json::Value& value) {
-  return canonical(value, Form::rfc);
+  return canonical(value, Form::rfc, false);
 }
 
 Result<std::string> material_digest(const json::Value& document, std::span<const std::string_view> drop) {
+  if (drop.empty()) {
+    HR_TRY(text, canonical(document, Form::document, true));
+    return sha256_prefixed(text);
+  }
   json::Value copy = document;
-  copy.erase("digest");
   for (const std::string_view path : drop) {
     drop_path(copy, path);
   }
-  HR_TRY(text, canonical(copy, Form::document));
+  HR_TRY(text, canonical(copy, Form::document, true));
   return sha256_prefixed(text);
 }
 

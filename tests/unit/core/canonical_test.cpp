@@ -202,3 +202,44 @@ TEST_CASE("SHA-256 gives the digests of FIPS 180-2") {
   CHECK(sha256_hex("") == "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855");
   CHECK(sha256_prefixed("abc").find("sha256:ba78") == 0);
 }
+
+TEST_CASE("a document's number is written one way: other spellings of it are refused") {
+  for (const char* text : {"-0", "01", "-01", "1.0", "1e3", "+1", " 1", "", "9007199254740993"}) {
+    json::Value document = json::Value::object({{"n", json::Value::number_text(text)}});
+    INFO(text);
+    CHECK(document_digest(document).has_error());
+  }
+  for (const char* text : {"0", "7", "-7", "9007199254740992", "-9007199254740992"}) {
+    json::Value document = json::Value::object({{"n", json::Value::number_text(text)}});
+    INFO(text);
+    CHECK(document_digest(document).has_value());
+  }
+}
+
+TEST_CASE("the digest leaves out the member digest at the top, and only there") {
+  json::Value inner = json::Value::object({{"digest", "inside"}, {"a", 1}});
+  json::Value plain = json::Value::object({{"b", inner}, {"a", "x"}});
+  json::Value sealed = plain;
+  REQUIRE(seal_document(sealed).has_value());
+  CHECK(document_digest(sealed).value() == document_digest(plain).value());
+  CHECK(document_digest(plain).value() == sha256_prefixed(R"({"a":"x","b":{"a":1,"digest":"inside"}})"));
+}
+
+TEST_CASE("objects of any size and order come out sorted once, and a repeated key is refused") {
+  for (const int size : {0, 1, 2, 47, 48, 49, 500}) {
+    json::Value document = json::Value::object();
+    std::vector<json::Member> members;
+    for (int i = size; i > 0; --i) {
+      members.emplace_back("k" + std::to_string(10'000 + i), json::Value(i));
+    }
+    std::string wanted = "{";
+    for (int i = 1; i <= size; ++i) {
+      wanted += (i > 1 ? ",\"k" : "\"k") + std::to_string(10'000 + i) + "\":" + std::to_string(i);
+    }
+    CHECK(canonicalize(json::Value::object(members)).value() == wanted + "}");
+    if (size > 1) {
+      members.emplace_back("k10001", json::Value(0));
+      CHECK(canonicalize(json::Value::object(members)).has_error());
+    }
+  }
+}
