@@ -1,47 +1,46 @@
 #include "cli/launch_options.hpp"
 
-#include <fcntl.h>
-#include <unistd.h>
+#include <utility>
 
-#include <cerrno>
-
-#include "core/file.hpp"
+#include "core/input_file.hpp"
 #include "manifest/manifest.hpp"
 
 namespace hitchrail::cli {
 
 namespace {
 
-Result<std::string> read_task(const std::string& path) {
-  // One byte over the bound is read, so that the bound's own check names the excess.
-  const std::size_t limit = manifest::max_task_bytes + 1;
-  Fd file(path == "-" ? ::dup(STDIN_FILENO) : ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOCTTY));
-  if (!file) {
-    Error error = errno_error("read the task", path, errno);
-    error.kind = ErrorClass::usage;
-    error.code = "task-file-unreadable";
-    return error;
+manifest::TaskForm form_named(const std::string& name) {
+  return name == "yaml"       ? manifest::TaskForm::yaml
+         : name == "json"     ? manifest::TaskForm::json
+         : name == "markdown" ? manifest::TaskForm::markdown
+         : name == "text"     ? manifest::TaskForm::text
+                              : manifest::TaskForm::automatic;
+}
+
+Result<manifest::TaskSpec> read_task(const RunOptions& options) {
+  manifest::TaskSpec task;
+  if (options.task_file.empty()) {
+    task.message = options.message;
+  } else {
+    const InputRule rule{"task", manifest::max_task_bytes, true,
+                         "put the bulk into a file of the worktree and name that file in the task"};
+    HR_TRY(text, read_input_file(options.task_file, rule));
+    const std::string name = options.task_file == "-" ? "standard input" : options.task_file;
+    HR_TRY(parsed, manifest::parse_task(text, form_named(options.task_form), name));
+    task = std::move(parsed);
   }
-  std::string text(limit, '\0');
-  std::size_t size = 0;
-  while (size < limit) {
-    const ssize_t count = ::read(file.get(), text.data() + size, limit - size);
-    if (count < 0 && errno == EINTR) {
-      continue;
+  bool taken = options.task_file == "-";
+  for (const std::string& file : options.instructions) {
+    if (file == "-" && std::exchange(taken, true)) {
+      return Error{ErrorClass::usage, "instructions-standard-input",      "read the instructions",
+                   "--instructions",  "standard input is read only once", "give one of them as a file"};
     }
-    if (count < 0) {
-      Error error = errno_error("read the task", path, errno);
-      error.kind = ErrorClass::usage;
-      error.code = "task-file-unreadable";
-      return error;
-    }
-    if (count == 0) {
-      break;
-    }
-    size += static_cast<std::size_t>(count);
+    const InputRule rule{"instructions", manifest::max_task_bytes, true,
+                         "put the bulk into a file of the worktree and name that file"};
+    HR_TRY(text, read_input_file(file, rule));
+    task.instructions.push_back({file == "-" ? "standard input" : "file " + file, std::move(text)});
   }
-  text.resize(size);
-  return text;
+  return task;
 }
 
 }  // namespace
@@ -65,11 +64,9 @@ Result<launch::Request> launch_request(const RunOptions& options) {
   request.plan_artifact = options.plan_artifact;
   request.trust_owner = options.trust_owner;
   request.time_limit_s = options.time_limit_s;
-  request.task.message = options.message;
-  if (!options.task_file.empty()) {
-    HR_TRY(text, read_task(options.task_file));
-    request.task.message = std::move(text);
-  }
+  HR_TRY(task, read_task(options));
+  request.task = std::move(task);
+  request.commit_policy = options.commits;
   for (const auto& option : options.provider_options) {
     const auto equals = option.find('=');
     if (equals == std::string::npos || equals == 0) {

@@ -39,10 +39,18 @@ void add_launch(CLI::App* app, RunOptions& options) {
       ->type_name("DIR");
   auto* message = app->add_option("-m,--message", options.message, "What the agent shall do");
   message->each([&options](const std::string&) { options.has_message = true; });
-  auto* task =
-      app->add_option("--task", options.task_file, "Read the message from FILE (- for standard input)")
-          ->type_name("FILE");
+  auto* task = app->add_option("--task", options.task_file,
+                               "Read the task from FILE: YAML, JSON, Markdown or text (- for standard input)")
+                   ->type_name("FILE");
   message->excludes(task);
+  app->add_option("--task-form", options.task_form, "Form of the task (default: by the file's name)")
+      ->check(CLI::IsMember({"text", "yaml", "json", "markdown"}))
+      ->needs(task);
+  app->add_option("--instructions", options.instructions,
+                  "Text the agent is given beside the task, repeatable (- for standard input)")
+      ->type_name("FILE");
+  app->add_option("--commits", options.commits, "Whether the agent may, must or must not commit")
+      ->check(CLI::IsMember({"forbidden", "allowed", "required"}));
   app->add_option("--sandbox", options.sandbox, "Sandbox preset (default: workspace)")->type_name("PRESET");
   app->add_option("--phase", options.phase,
                   "What this run is for, and no more: explore, plan, implement, verify or publish");

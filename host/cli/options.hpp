@@ -21,6 +21,9 @@ struct RunOptions {
   std::string message;
   bool has_message = false;
   std::string task_file;
+  std::string task_form;                  // of the task file; "" = by its name
+  std::vector<std::string> instructions;  // files
+  std::string commits;                    // forbidden, allowed, required; "" = the task's
   std::string sandbox = "workspace";
   std::string backend;  // empty = the best that proves what the preset requires
   std::string model;

@@ -45,7 +45,7 @@ Result<Ground> survey(const Request& request, bool may_write) {
 }
 
 Result<Prepared> prepare(const Ground& ground, const Request& request, Timings& timings) {
-  HR_CHECK(manifest::check_task_message(request.task.message));
+  HR_CHECK(manifest::check_task(request.task));
   HR_TRY(profile, timings.measure("profile", [&] { return stage_profile(ground, request); }));
   HR_TRY(planner, spawn_planner(ground, profile));
   HR_TRY(program, timings.measure("program", [&] { return stage_program(ground, request, profile); }));

@@ -17,7 +17,8 @@ Result<TaskStage> stage_task(const Ground&, const Request& request, const Profil
 
   manifest::TaskEnvelopeInput input;
   input.task_id = stage.task_id;
-  input.message = request.task.message;
+  input.task = request.task;
+  input.commit_policy = manifest::effective_commit_policy(request.commit_policy, request.task);
   input.attempt_id = stage.attempt_id;
   input.created_at_ms = stage.created_unix_ms;
   const std::string& root = worktree.worktree.root;
@@ -28,7 +29,7 @@ Result<TaskStage> stage_task(const Ground&, const Request& request, const Profil
   input.resolved_base_commit = worktree.baseline.head.oid;
   input.worktree_path = root;
   input.baseline = workspace::baseline_json(worktree.baseline);
-  input.network = boundary.compiled.network == boundary::Network::host;
+  input.network = boundary.compiled.network != boundary::Network::none;
   input.runtime_manifest = probe.runtime_manifest;
   if (worktree.resumed) {
     json::Value conversation = json::Value::object();
@@ -38,8 +39,10 @@ Result<TaskStage> stage_task(const Ground&, const Request& request, const Profil
     input.conversation = std::move(conversation);
   }
   HR_TRY(envelope, manifest::build_task_envelope(input));
-  stage.envelope = std::move(envelope);
-  HR_TRY(text, planner.render(json::write(stage.envelope), worktree.resumed ? 1 : 0));
+  stage.envelope = std::move(envelope.document);
+  stage.warnings = std::move(envelope.warnings);
+  HR_TRY(text, planner.render(json::write(stage.envelope), worktree.resumed ? 1 : 0,
+                              manifest::render_context(request.task)));
   if (text.empty()) {
     return Error{ErrorClass::failed,
                  "adapter-plan-invalid",
@@ -49,11 +52,16 @@ Result<TaskStage> stage_task(const Ground&, const Request& request, const Profil
                  ""};
   }
   stage.request_text = std::move(text);
-  HR_TRY(transport, manifest::build_transport(stage.envelope, profile.plugin.elf.note.provider_id,
-                                              stage.request_text));
+  HR_TRY(transport,
+         manifest::build_transport(stage.envelope, profile.plugin.elf.note.provider_id, stage.request_text));
   stage.transport = std::move(transport);
   stage.instructions.push_back({"instructions.effective-task-request", "task", stage.request_text,
                                 "task-envelope/v1 rendered by " + profile.plugin.elf.note.provider_id, 100});
+  for (std::size_t i = 0; i < request.task.instructions.size(); ++i) {
+    const manifest::InstructionText& one = request.task.instructions[i];
+    stage.instructions.push_back(
+        {"instructions.profile-" + std::to_string(i + 1), "profile", one.content, one.origin, 200});
+  }
   return stage;
 }
 

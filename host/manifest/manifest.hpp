@@ -4,8 +4,8 @@
 //
 // Promises: bounds, ids and cross references are checked, with the field in Error::object; lists that are
 // sets are trimmed, unique and sorted; the same input gives the same bytes; no string of the shape of a
-// secret gets into a document (code manifest-secret). Refuses: task-empty, task-too-large, task-invalid-utf8,
-// task-has-del (U+007F), task-has-nul; manifest-invalid for any other bound. What a later issue fills (phase,
+// secret gets into a document (code manifest-secret). Refuses: what task_spec.hpp refuses of a task;
+// manifest-invalid for any other bound. What a later issue fills (phase,
 // budget, tools, credentials, workspace trust) is absent: a null json member adds nothing. Makes no Linux
 // call.
 
@@ -128,29 +128,44 @@ json::Value derive_controls(const json::Value& runtime_manifest);
 // ---- task-envelope/v1
 // ----------------------------------------------------------------------------------------
 
+struct Finding {
+  std::string code, field, detail, remediation;
+};
+
 struct TaskEnvelopeInput {
   std::string task_id;
-  std::string message;  // the operator's text, kept byte for byte as subject.message
-  std::string title;    // "" = the first line, at most 500 code points; subject.objective is the same
-  std::vector<std::string> background, constraints, acceptance_criteria;
+  TaskSpec task;  // subject.objective is the title; the message is kept byte for byte as subject.message
   std::string attempt_id;
   std::int64_t created_at_ms = 0;
   // branch "" (detached) is left out; base_branch "" = branch
   std::string workspace_id, worktree_id, repo, branch, base_branch;
-  std::string resolved_base_commit;       // "" = unborn
-  std::string worktree_path;              // any bytes
+  std::string resolved_base_commit;  // "" = unborn
+  std::string worktree_path;         // any bytes
+  // Of a worktree that Hitchrail made; "" = absent. Source: remote, local-stale, legacy-adopted.
+  std::string worktree_manifest_id, ownership_lease_id, ownership_attempt_id, base_resolution_source;
   json::Value baseline;                   // workspace::baseline_json()
-  std::string commit_policy = "allowed";  // forbidden, allowed, required
+  std::string commit_policy = "allowed";  // the effective one: forbidden, allowed, required
   bool network = true;                    // adds the default side effect network-egress
-  std::vector<SideEffect> side_effects;   // empty = the defaults of the commit policy at the worktree
   json::Value runtime_manifest;           // sealed
   json::Value conversation;  // resumes: {mode, sourceAttemptId, conversationId}; null = a new one
 };
-Result<json::Value> build_task_envelope(const TaskEnvelopeInput& input);
+struct TaskEnvelope {
+  json::Value document;
+  std::vector<Finding> warnings;  // side-effect-dropped, side-effect-clamped
+};
+// Codes beside those of check_task: task-commit-effect-missing (a commit is required and no git-commit effect
+// is left), task-commit-conflict, task-duplicate-id; manifest-invalid for what is not of the task.
+//   subject.constraints: the instructions' parts, the task's constraints, one line of the host's own.
+//   allowedSideEffects: the task's, as far as the launch's defaults have their kind; paths inside the
+//   worktree are kept, ones above it cut to it, others dropped. verificationGates[]: {id, description,
+//   required, evidenceRequired, command?: {argv[], timeoutMs}}
+Result<TaskEnvelope> build_task_envelope(const TaskEnvelopeInput& input);
+// Every member of a document that was read back, and its digest.
 Status check_task_envelope(const json::Value& document);
 Result<std::string> envelope_material_digest(const json::Value& document);
 
-// provider-task-envelope-transport/v1: what `render` gave, with the envelope it is bound to.
+// provider-task-envelope-transport/v1: what `render` gave, with the envelope it is bound to. Refuses another
+// provider than the envelope's.
 Result<json::Value> build_transport(const json::Value& envelope, std::string_view provider,
                                     std::string_view content);
 

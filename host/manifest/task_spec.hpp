@@ -81,7 +81,7 @@ struct TaskSpec {
   std::string message;  // the operator's text, byte for byte
   std::string title;    // "" = the first line of the message
   std::vector<std::string> background, constraints, acceptance_criteria;
-  std::string commit_policy;  // forbidden, allowed, required; "" = not said
+  std::string commit_policy;                            // forbidden, allowed, required; "" = not said
   std::optional<std::vector<SideEffect>> side_effects;  // nothing = the defaults of the launch
   std::vector<ExpectedOutput> expected_outputs;
   std::vector<Gate> gates;
@@ -101,6 +101,10 @@ Result<TaskSpec> parse_task(std::string_view bytes, TaskForm form, const std::st
 
 Status check_task_message(std::string_view message);
 Status check_task(const TaskSpec& task);
+
+// render-context/v1 (sdk/schemas/render-context.v1.json) for the adapter; "" when there is nothing beside the
+// envelope.
+std::string render_context(const TaskSpec& task);
 
 // The command line, else the task, else `allowed`.
 std::string effective_commit_policy(std::string_view command_line, const TaskSpec& task);

@@ -3,7 +3,7 @@
 // size, then one JSON document. Both ends are one build. Bytes that may be anything travel as base64.
 //
 //   request  {"op":"probe","request":TEXT} | {"op":"probe_step","result":{…}} |
-//   {"op":"render","envelope":TEXT,"mode":N}
+//   {"op":"render","envelope":TEXT,"mode":N,"context":TEXT}
 //            | {"op":"launch","launch":TEXT,"mode":N,"requestText":BASE64}
 //   reply    {"steps":[…],"result":TEXT?} | {"text":BASE64} | {"plan":{…},"snapshot":BASE64} | {"error":{…}},
 //   each with

@@ -338,11 +338,13 @@ Result<ProbeReply> Planner::probe_step(const ProbeStepResult& result) {
   return state_->probe_reply(reply, "on_probe_step");
 }
 
-Result<std::string> Planner::render(std::string_view envelope_json, std::uint32_t mode) {
+Result<std::string> Planner::render(std::string_view envelope_json, std::uint32_t mode,
+                                    std::string_view context_json) {
   json::Value request = json::Value::object();
   request.set("op", "render");
   request.set("envelope", envelope_json);
   request.set("mode", mode);
+  request.set("context", context_json);
   HR_TRY(reply, state_->ask(request, "render"));
   auto text = base64_decode(reply.get("text").as_string());
   if (text.has_error()) {

@@ -159,7 +159,9 @@ class Planner {
 
   Result<ProbeReply> probe(std::string_view request_json);  // a second call begins a new probe
   Result<ProbeReply> probe_step(const ProbeStepResult& result);
-  Result<std::string> render(std::string_view envelope_json, std::uint32_t mode);  // 0 new, 1 follow-up
+  // mode 0 new, 1 follow-up; context: render-context/v1 or "".
+  Result<std::string> render(std::string_view envelope_json, std::uint32_t mode,
+                             std::string_view context_json = {});
   Result<PlannedLaunch> launch(std::string_view launch_json, std::uint32_t mode,
                                std::string_view request_text);
 

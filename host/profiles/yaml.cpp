@@ -20,8 +20,11 @@ constexpr std::size_t kMaxBytes = 1u << 20;
 constexpr std::size_t kMaxNodes = 10'000;
 constexpr std::size_t kMaxDepth = 32;
 
+// A document that was not YAML has no places.
 std::string place(const std::string& file, Mark at) {
-  return escape_visible(file) + ":" + std::to_string(at.line) + ":" + std::to_string(at.column);
+  return at.line == 0
+             ? escape_visible(file)
+             : escape_visible(file) + ":" + std::to_string(at.line) + ":" + std::to_string(at.column);
 }
 
 Error make_error(const Document& document, Mark at, std::string code, std::string detail,

@@ -28,7 +28,7 @@
 namespace hitchrail::yaml {
 
 struct Mark {
-  int line = 0;  // from 1
+  int line = 0;  // from 1; 0 = not known, and left out of messages
   int column = 0;
 };
 

@@ -80,7 +80,7 @@ class PlanHost {
     }
     const auto mode = static_cast<std::uint32_t>(request.get("mode").as_int().value_or(0));
     if (op == "render") {
-      return do_render(request.get("envelope").as_string(), mode, reply);
+      return do_render(request, mode, reply);
     }
     if (op == "launch") {
       HR_TRY(text, plugins::base64_decode(request.get("requestText").as_string()));
@@ -169,12 +169,13 @@ class PlanHost {
     return probe_reply(reply, "on_probe_step");
   }
 
-  Status do_render(const std::string& envelope, std::uint32_t mode, json::Value& reply) {
+  Status do_render(const json::Value& in, std::uint32_t mode, json::Value& reply) {
     rendered_.reset();
     hr_render_request request{};
     request.struct_size = sizeof(request);
     request.mode = mode;
-    request.envelope_json = str(envelope);
+    request.envelope_json = str(in.get("envelope").as_string());
+    request.context_json = str(in.get("context").as_string());
     HR_CHECK(run("render", Phase::render, [&] { return adapter_.render(&host_, &request); }));
     if (!rendered_) {
       return missing("render", "rendered");

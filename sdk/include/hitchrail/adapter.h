@@ -139,12 +139,16 @@ typedef struct hr_probe_step_result {
 } hr_probe_step_result;
 
 /* ---- render --------------------------------------------------------------------------------- */
-/* [plan] Pure: task-envelope/v1 -> this provider's request text. mode: 0 a new conversation, 1 a follow-up
- * turn of a resumed one (then the operator's message alone is usually right). */
+/* [plan] Pure: envelope_json (schemas/task-envelope.v1.json) -> this provider's request text. mode: 0 a new
+ * conversation, 1 a follow-up turn of a resumed or forked one (envelope.conversation says of which; the whole
+ * envelope is not told again). context_json (schemas/render-context.v1.json {schemaVersion, instructions[],
+ * checkpoint?}; empty = none): what the operator gives the harness beside the task. render.hpp renders all of
+ * it in the common form. */
 typedef struct hr_render_request {
   uint32_t struct_size;
   uint32_t mode;
   hr_str envelope_json;
+  hr_str context_json;
 } hr_render_request;
 
 /* ---- launch: the plan ----------------------------------------------------------------------- */

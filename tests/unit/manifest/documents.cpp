@@ -20,6 +20,22 @@ std::string refusal(const Result<json::Value>& result) {
   return result.has_error() ? result.error().code + " " + result.error().object : "";
 }
 
+std::string refusal(const Result<TaskEnvelope>& result) {
+  return result.has_error() ? result.error().code + " " + result.error().object : "";
+}
+
+std::string refusal(const Result<TaskSpec>& result) {
+  return result.has_error() ? result.error().code + " " + result.error().object : "";
+}
+
+json::Value envelope_of(const TaskEnvelopeInput& input) {
+  const Result<TaskEnvelope> result = build_task_envelope(input);
+  if (result.has_error()) {
+    FAIL(result.error().code << " " << result.error().object << ": " << result.error().detail);
+  }
+  return result.value().document;
+}
+
 std::string refusal(const Status& status) {
   return status.has_error() ? status.error().code + " " + status.error().object : "";
 }
@@ -46,7 +62,7 @@ RuntimeManifestInput runtime_input() {
 TaskEnvelopeInput envelope_input() {
   TaskEnvelopeInput input;
   input.task_id = "task_1";
-  input.message = "Mend the parser.\nIt drops the last line.";
+  input.task.message = "Mend the parser.\nIt drops the last line.";
   input.attempt_id = "attempt_1";
   input.created_at_ms = 1'700'000'000'500;
   input.workspace_id = "demo";
@@ -69,7 +85,7 @@ LaunchManifestInput launch_input() {
   input.task_id = "task_1";
   input.attempt_id = "attempt_1";
   input.attempt_path = "/state/runs/attempt_1";
-  input.envelope = built(build_task_envelope(envelope_input()));
+  input.envelope = envelope_of(envelope_input());
   input.runtime_manifest = envelope_input().runtime_manifest;
   input.requirements = evaluate_requirements(input.runtime_manifest, launch_requirements(false), true);
   input.harness_support = json::Value::object({{"profileId", "script"},

@@ -12,6 +12,9 @@ LaunchManifestInput launch_input();
 json::Value built(const Result<json::Value>& result);
 // "code field" of the error, "" when there is none.
 std::string refusal(const Result<json::Value>& result);
+std::string refusal(const Result<TaskEnvelope>& result);
+std::string refusal(const Result<TaskSpec>& result);
 std::string refusal(const Status& status);
+json::Value envelope_of(const TaskEnvelopeInput& input);
 
 }  // namespace hitchrail::manifest::test

@@ -25,7 +25,7 @@ LaunchManifestInput other_attempt() {
   envelope.task_id = "task_2";
   envelope.created_at_ms += 1;
   input.runtime_manifest = envelope.runtime_manifest;
-  input.envelope = built(build_task_envelope(envelope));
+  input.envelope = envelope_of(envelope);
   input.attempt_id = "attempt_2";
   input.task_id = "task_2";
   input.created_at_ms += 1;
