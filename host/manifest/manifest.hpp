@@ -128,9 +128,6 @@ json::Value derive_controls(const json::Value& runtime_manifest);
 // ---- task-envelope/v1
 // ----------------------------------------------------------------------------------------
 
-struct Finding {
-  std::string code, field, detail, remediation;
-};
 
 struct TaskEnvelopeInput {
   std::string task_id;
