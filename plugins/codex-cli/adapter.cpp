@@ -129,7 +129,7 @@ struct Codex {
   }
 
   static std::string render(sdk::Host& /*host*/, const hr_render_request& request) {
-    return render_task(sdk::view(request.envelope_json), request.mode);
+    return render_task(request);
   }
 
   static std::unique_ptr<sdk::Session> launch(sdk::Host& host, const hr_launch_request& request) {

@@ -1,18 +1,13 @@
 #pragma once
-// task-envelope/v1 as the text that Codex gets on its standard input.
-//
-// Promises: pure; for a new conversation a Markdown document whose last section is the operator's message,
-// byte for byte, so that nothing in the message can change what stands before it; for a turn of a resumed
-// conversation the message alone. Paths and names out of the repository stand in quotes with control
-// characters escaped, at most 200 baseline files are listed. Refuses, as sdk::Failure: envelope-invalid (not
-// the schema), envelope-too-large (over 4 MiB of text), envelope-without-message.
+// task-envelope/v1 as the text that Codex gets on its standard input: the SDK's common form
+// (hitchrail/render.hpp has its promises and refusals) with Codex's name and its way to report.
 
-#include <cstdint>
+#include <hitchrail/adapter.h>
+
 #include <string>
-#include <string_view>
 
 namespace hitchrail::codex_cli {
 
-std::string render_task(std::string_view envelope_json, std::uint32_t mode);
+std::string render_task(const hr_render_request& request);
 
 }  // namespace hitchrail::codex_cli

@@ -6,6 +6,7 @@
 //   everybody)
 //   4. map_events: what a record means; on_end: what counts as success
 #include <hitchrail/adapter.hpp>
+#include <hitchrail/render.hpp>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -92,7 +93,7 @@ struct MyHarness {
     return std::make_unique<VersionProbe>();
   }
   static std::string render(sdk::Host&, const hr_render_request& request) {
-    return std::string(sdk::view(request.envelope_json));
+    return sdk::render_task(request, {"My Harness", "What you print is the report."});
   }
   static std::unique_ptr<sdk::Session> launch(sdk::Host& host, const hr_launch_request& request) {
     if (request.mode != HR_LAUNCH_NEW) {

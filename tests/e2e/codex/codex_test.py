@@ -224,6 +224,9 @@ class Road(Codex):
             self.assertEqual(file.read(), "two\n")
         said = server.requests()[0]["body"]["input"][-1]["content"][0]["text"]
         self.assertTrue(said.endswith("## Operator Turn\n\n" + message), said[-200:])
+        for section in ("Transport", "Objective", "Constraints", "Workspace", "Commit Policy", "Allowed Side Effects",
+                        "Expected Outputs", "Verification Gates", "Completion Evidence Contract", "Completion"):
+            self.assertIn(f"\n## {section}\n\n", said)
         self.assert_no_secret(server, done)
 
     def test_the_provider_is_told_that_the_boundary_stands_in_for_its_sandbox(self):
@@ -326,7 +329,11 @@ exec "$0-real" "${arguments[@]}"
         first_id = self.events(attempt)[0]["payload"]["conversationId"]
         self.assertEqual(events[0]["payload"]["conversationId"], first_id)
         said = server.requests()[0]["body"]["input"]
-        self.assertEqual(said[-1]["content"][0]["text"], "-- and now?")
+        told = said[-1]["content"][0]["text"]
+        self.assertTrue(told.startswith("# Codex CLI Conversation Turn\n"), told[:200])
+        self.assertTrue(told.endswith("\n## Operator Turn\n\n-- and now?"), told[-200:])
+        self.assertIn(f"- Source attempt: \"{attempt}\"\n", told)
+        self.assertNotIn("## Workspace", told)
         self.assertIn("Changed one file and added one.", json.dumps(said))
 
     def test_the_landlock_backend_runs_it_below_an_existing_folder(self):

@@ -15,6 +15,7 @@
 // Anything else is provider.unknown with the raw record. stderr lines are stream.stderr.
 
 #include <hitchrail/adapter.hpp>
+#include <hitchrail/json.hpp>
 
 #include <chrono>
 #include <cstdint>
@@ -24,13 +25,10 @@
 #include <string_view>
 #include <thread>
 
-// The reader of the codex-cli plugin: two users, one parser.
-#include "../../../plugins/codex-cli/json_view.hpp"
-
 namespace {
 
 namespace sdk = hitchrail::sdk;
-namespace json = hitchrail::codex_cli::json;
+namespace json = hitchrail::sdk::json;
 
 std::string quote(std::string_view text) {
   std::string out;

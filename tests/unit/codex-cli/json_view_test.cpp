@@ -6,7 +6,7 @@
 // An independent judge of what is JSON; the plugin itself does not use it.
 #include <rapidjson/reader.h>
 
-namespace json = hitchrail::codex_cli::json;
+namespace json = hitchrail::sdk::json;
 using json::View;
 
 namespace {

@@ -84,7 +84,8 @@ bool valid(const std::string& schema, const std::string& text) {
 }
 
 TEST_CASE("the schemas of the SDK keep to the subset") {
-  for (const char* name : {"probe-request.v1", "probe-result.v1", "launch-request.v1"}) {
+  for (const char* name : {"probe-request.v1", "probe-result.v1", "launch-request.v1", "task-envelope.v1",
+                           "render-context.v1"}) {
     INFO(name);
     CHECK(lint_text(schema_text(name)).empty());
   }
