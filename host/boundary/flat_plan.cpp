@@ -65,8 +65,14 @@ void write_limits(const Compiled& compiled, PlanWriter& plan) {
     plan.rlimits.push_back({RLIMIT_DATA, 0, compiled.max_memory, compiled.max_memory});
   }
   plan.cgroups = compiled.joined_groups;
-  if (compiled.max_processes != 0 && processes_by_rlimit(compiled)) {
-    plan.rlimits.push_back({RLIMIT_NPROC, 0, compiled.max_processes, compiled.max_processes});
+  std::uint64_t processes = processes_by_rlimit(compiled) ? compiled.max_processes : 0;
+  if (compiled.verification.on && compiled.backend == Backend::landlock && compiled.run_uid != 0 &&
+      compiled.control_groups.processes.empty() && compiled.max_processes != 0) {
+    // Counted with all that this user runs already. Not exact, and enough against a storm of a gate's own.
+    processes = threads_of(compiled.run_uid) + compiled.max_processes;
+  }
+  if (processes != 0) {
+    plan.rlimits.push_back({RLIMIT_NPROC, 0, processes, processes});
   }
 }
 

@@ -43,6 +43,7 @@ std::string sandbox_user_name(const Compiled& compiled);
 // ---- limits.cpp
 ControlGroups look_at_control_groups();
 bool processes_by_rlimit(const Compiled& compiled);
+std::uint64_t threads_of(std::uint32_t uid);             // of this machine, as far as /proc shows them
 const char* memory_limit_by(const Compiled& compiled);   // control-group, each-process, none
 const char* process_limit_by(const Compiled& compiled);  // user-namespace, control-group, none
 Status make_control_groups(Compiled& compiled, int attempt_dirfd);

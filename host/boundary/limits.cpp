@@ -169,6 +169,21 @@ bool processes_by_rlimit(const Compiled& compiled) {
   return compiled.backend == Backend::native && compiled.run_uid != 0;
 }
 
+std::uint64_t threads_of(std::uint32_t uid) {
+  const Fd proc(open("/proc", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  const auto names = proc ? list_directory(proc.get()) : Result<std::vector<std::string>>({});
+  std::uint64_t count = 0;
+  for (const std::string& name : names.has_value() ? names.value() : std::vector<std::string>{}) {
+    struct stat info {};
+    // Tasks are the links of this directory beyond `.` and `..`.
+    if (name[0] >= '1' && name[0] <= '9' && fstatat(proc.get(), (name + "/task").c_str(), &info, 0) == 0 &&
+        info.st_uid == uid) {
+      count += info.st_nlink > 2 ? info.st_nlink - 2 : 1;
+    }
+  }
+  return count;
+}
+
 const char* memory_limit_by(const Compiled& compiled) {
   if (compiled.max_memory == 0) {
     return "none";

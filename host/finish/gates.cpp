@@ -362,9 +362,12 @@ void Runner::write_down(const PlannedGate& gate, std::size_t number, Outcome& ou
   }
   if (call_.skip.empty()) {
     json::Value fields = result;
-    fields.erase("summary");  // the event's own
-    (void)record("verification.completed", gate,
-                 "gate " + gate.id + " " + outcome.status + ": " + result.get("summary").as_string(), fields);
+    fields.erase("summary");                                                     // the event's own
+    const bool told = !outcome.reason.empty() && outcome.reason != "exit-code";  // the code is shown anyway
+    (void)record(
+        "verification.completed", gate,
+        "gate " + gate.id + " " + outcome.status + (told ? ": " + result.get("summary").as_string() : ""),
+        fields);
   }
   out_.verification.push(std::move(result));
 }

@@ -169,11 +169,12 @@ void report_failure(const Failure& failure, int leader) {
 
 void kill_children() {
   // Orphans come to init (pid 1, or subreaper), so killing direct children again and again ends the tree.
-  for (int pass = 0; pass < 200; ++pass) {
+  // Whoever waits for this program gives it three seconds.
+  for (int pass = 0; pass < 2000; ++pass) {
     char path[64];
     std::snprintf(path, sizeof path, "/proc/self/task/%d/children", static_cast<int>(getpid()));
     const int fd = open(path, O_RDONLY | O_CLOEXEC);
-    char list[4096];
+    static char list[65536];
     const ssize_t got = fd >= 0 ? read(fd, list, sizeof list - 1) : -1;
     if (fd >= 0) {
       close(fd);
