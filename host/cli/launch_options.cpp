@@ -60,6 +60,7 @@ Result<launch::Request> launch_request(const RunOptions& options) {
   request.resume = options.resume;
   request.executable = options.executable;
   request.relays = options.relays;
+  request.parent = options.parent;
   request.phase = options.phase;
   request.plan_artifact = options.plan_artifact;
   request.trust_owner = options.trust_owner;

@@ -61,6 +61,9 @@ void add_launch(CLI::App* app, RunOptions& options) {
   app->add_option("--resume", options.resume, "Continue the conversation of this attempt")
       ->type_name("ATTEMPT")
       ->each([&options](const std::string&) { options.has_resume = true; });
+  app->add_option("--parent", options.parent, "Compare with the launch of this attempt")
+      ->type_name("ATTEMPT")
+      ->check([](const std::string& text) { return std::string(text.empty() ? "the name is empty" : ""); });
   app->add_option("--provider-option", options.provider_options,
                   "Provider setting of the profile, repeatable")
       ->type_name("KEY=VALUE");

@@ -36,6 +36,7 @@ struct RunOptions {
   bool detach = false;
   bool timings = false;
   std::uint64_t time_limit_s = 0;
+  std::string parent;         // attempt id or unique prefix
   std::string phase;          // empty = the task file's, or none
   std::string plan_artifact;  // of phase plan
 };
