@@ -7,6 +7,29 @@
 
 namespace hitchrail::launch {
 
+namespace {
+
+// Of a worktree that Hitchrail made: whose it is, and what it began from.
+void add_managed(const WorktreeStage& worktree, const std::string& attempt_id,
+                 manifest::TaskEnvelopeInput& input) {
+  const json::Value& managed = worktree.manifest;
+  if (managed.is_null()) {
+    return;
+  }
+  input.worktree_manifest_id = managed.get("worktreeManifestId").as_string();
+  input.ownership_lease_id = managed.get("ownershipLeaseId").as_string();
+  input.ownership_attempt_id = attempt_id;
+  input.base_resolution_source = managed.get("baseResolutionSource").as_string();
+  if (auto base = path_text(managed.get("baseBranch")); base.has_value()) {
+    input.base_branch = std::move(base).value();
+  }
+  if (const std::string& commit = managed.get("resolvedBaseCommit").as_string(); !commit.empty()) {
+    input.resolved_base_commit = commit;
+  }
+}
+
+}  // namespace
+
 Result<TaskStage> stage_task(const Ground&, const Request& request, const ProfileStage& profile,
                              const ProbeStage& probe, const WorktreeStage& worktree,
                              const BoundaryStage& boundary, plugins::Planner& planner) {
@@ -28,6 +51,7 @@ Result<TaskStage> stage_task(const Ground&, const Request& request, const Profil
   input.branch = worktree.baseline.branch;
   input.resolved_base_commit = worktree.baseline.head.oid;
   input.worktree_path = root;
+  add_managed(worktree, stage.attempt_id, input);
   input.baseline = workspace::baseline_json(worktree.baseline);
   input.network = boundary.compiled.network != boundary::Network::none;
   input.runtime_manifest = probe.runtime_manifest;
