@@ -38,6 +38,7 @@ Result<std::vector<std::pair<std::string, std::string>>> attempt_documents(const
       {"preset.json", json::write(prepared.boundary.chosen.preset->document)},
       {"profile.json", json::write(prepared.profile.profile.configuration)},
       {"policy.json", json::write(compiled.policy)},
+      {"workspace-trust.json", json::write(prepared.trust.inventory.document)},
       {"preimages.json", json::write(preimages(compiled))}};
   HR_TRY(filter,
          boundary::seccomp_filter({compiled.inet_sockets, compiled.unix_sockets, compiled.nested_allowed}));

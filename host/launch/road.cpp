@@ -60,12 +60,14 @@ Result<Prepared> prepare(const Ground& ground, const Request& request, Timings& 
     narrowed.commit_policy = "forbidden";
   }
   auto reading = read_baseline(ground, worktree.worktree);
+  HR_TRY(trust, timings.measure("trust", [&] { return stage_trust(ground, request, profile, worktree); }));
   auto judged = timings.measure("boundary", [&] {
-    return stage_boundary(ground, request, profile, program, worktree, std::move(phase));
+    return stage_boundary(ground, request, profile, program, worktree, trust, std::move(phase));
   });
   HR_TRY(baseline, timings.measure("baseline", [&] { return reading.get(); }));
   worktree.baseline = std::move(baseline);
   HR_TRY(boundary, std::move(judged));
+  HR_CHECK(judge_trust(trust, request, worktree, boundary));
   HR_CHECK(timings.measure("planner", [&] { return planner.ready(); }));
   HR_TRY(task, timings.measure("task", [&] {
     return stage_task(ground, narrowed, profile, probe, worktree, boundary, planner);
@@ -75,11 +77,11 @@ Result<Prepared> prepare(const Ground& ground, const Request& request, Timings& 
     return stage_plan(ground, request, profile, program, probe, worktree, boundary, task, planner);
   }));
   HR_TRY(manifest, timings.measure("manifest", [&] {
-    return stage_manifest(ground, request, profile, program, probe, worktree, boundary, task, plan);
+    return stage_manifest(ground, request, profile, program, probe, worktree, trust, boundary, task, plan);
   }));
-  return Prepared{std::move(profile),  std::move(program),  std::move(probe),
-                  std::move(worktree), std::move(boundary), std::move(task),
-                  std::move(gates),    std::move(plan),     std::move(manifest)};
+  return Prepared{std::move(profile), std::move(program),  std::move(probe), std::move(worktree),
+                  std::move(trust),   std::move(boundary), std::move(task),  std::move(gates),
+                  std::move(plan),    std::move(manifest)};
 }
 
 Result<Preview> preview(const Request& request) {

@@ -44,7 +44,8 @@ Status second_look(const Ground& ground, const Request& request, const Prepared&
   // The walk over the writable roots is what takes time; the rest goes on beside it.
   std::future<Status> policy = std::async(std::launch::async, [&]() -> Status {
     HR_CHECK(adapter_still(ground, prepared.profile));
-    return preset_still(ground, request, prepared.boundary);
+    HR_CHECK(preset_still(ground, request, prepared.boundary));
+    return recheck_trust(ground, prepared.trust, prepared.worktree);
   });
   const Status bounds =
       boundary::recheck(prepared.boundary.compiled, prepared.program.executable, run, boundary::Recheck::all);

@@ -6,8 +6,8 @@
 // Looks at: executable, roots, mounts, hard links and protected names (boundary/recheck.hpp and its codes),
 // the adapter (its file still has the pinned digest, the pin still stands: plugin-changed, plugin-disabled),
 // the preset (still enabled and unchanged: preset-changed, preset-disabled and their like), the repository's
-// instructions and executable configuration (workspace-untrusted), and the baseline (baseline-changed). What
-// waits for a disk or for git is done side by side.
+// instructions and executable configuration (workspace-trust-changed), and the baseline (baseline-changed).
+// What waits for a disk or for git is done side by side.
 
 #include "launch/stages.hpp"
 

@@ -102,11 +102,15 @@ Result<boundary::Compiled> compile_boundary(const Ground& ground, const boundary
 
 Result<BoundaryStage> stage_boundary(const Ground& ground, const Request& request,
                                      const ProfileStage& profile, const ProgramStage& program,
-                                     const WorktreeStage& worktree, PhaseStage phase) {
+                                     const WorktreeStage& worktree, const TrustStage& trust,
+                                     PhaseStage phase) {
   BoundaryStage stage;
   HR_TRY(found, find_preset(ground.installation, ground.home ? &*ground.home : nullptr, request.sandbox));
   stage.chosen = std::move(found);
   stage.preset = *stage.chosen.preset;
+  // A restricted launch covers what the harness would load.
+  stage.preset.denied_paths.insert(stage.preset.denied_paths.end(), trust.denied_paths.begin(),
+                                   trust.denied_paths.end());
   std::vector<std::string> relays = request.relays;
   if (stage.preset.network != boundary::Network::gate && !relays.empty()) {
     return Error{ErrorClass::usage,

@@ -146,8 +146,8 @@ void add_findings(manifest::LaunchManifestInput& input, const BoundaryStage& bou
 Result<ManifestStage> stage_manifest(const Ground& ground, const Request& request,
                                      const ProfileStage& profile, const ProgramStage& program,
                                      const ProbeStage& probe, const WorktreeStage& worktree,
-                                     const BoundaryStage& boundary, const TaskStage& task,
-                                     const PlanStage& plan) {
+                                     const TrustStage& trust, const BoundaryStage& boundary,
+                                     const TaskStage& task, const PlanStage& plan) {
   manifest::LaunchManifestInput input;
   input.created_at_ms = task.created_unix_ms;
   input.task_id = task.task_id;
@@ -165,6 +165,11 @@ Result<ManifestStage> stage_manifest(const Ground& ground, const Request& reques
   input.routing_reason = "asked for by the operator";
   input.instructions = task.instructions;
   input.warnings = task.warnings;
+  input.workspace_trust = trust.evidence;
+  input.instructions.insert(input.instructions.end(), trust.instructions.begin(), trust.instructions.end());
+  if (trust.blocker) {
+    input.blockers.push_back(*trust.blocker);
+  }
   input.model = request.model;
   input.command = program.executable.path;
   input.args = plan.planned.plan.argv;

@@ -13,6 +13,7 @@
 #include "launch/launch.hpp"
 #include "launch/phase.hpp"
 #include "launch/presets.hpp"
+#include "launch/trust.hpp"
 #include "manifest/manifest.hpp"
 #include "plugins/planner.hpp"
 #include "plugins/plugins.hpp"
@@ -39,7 +40,8 @@ struct Ground {
   std::optional<Error> cache_error;      // why; costs time only
   bool may_write = false;                // start(), not preview()
 };
-// Made when it is absent, but never inside `worktree`: nothing may appear in a repository that is only looked at.
+// Made when it is absent, but never inside `worktree`: nothing may appear in a repository that is only looked
+// at.
 void open_cache(Ground& ground, const std::string& worktree);
 Result<Ground> survey(const Request& request, bool may_write);
 
@@ -125,7 +127,8 @@ Result<boundary::Compiled> compile_boundary(const Ground& ground, const boundary
                                             std::vector<std::string>* absent);
 Result<BoundaryStage> stage_boundary(const Ground& ground, const Request& request,
                                      const ProfileStage& profile, const ProgramStage& program,
-                                     const WorktreeStage& worktree, PhaseStage phase);
+                                     const WorktreeStage& worktree, const TrustStage& trust,
+                                     PhaseStage phase);
 
 struct TaskStage {
   std::string attempt_id;
@@ -168,8 +171,8 @@ struct ManifestStage {
 Result<ManifestStage> stage_manifest(const Ground& ground, const Request& request,
                                      const ProfileStage& profile, const ProgramStage& program,
                                      const ProbeStage& probe, const WorktreeStage& worktree,
-                                     const BoundaryStage& boundary, const TaskStage& task,
-                                     const PlanStage& plan);
+                                     const TrustStage& trust, const BoundaryStage& boundary,
+                                     const TaskStage& task, const PlanStage& plan);
 
 // The verification gates' plan (gate_plans.hpp), null when the task has none; what stands in their way is
 // added to the boundary's blockers and warnings.
@@ -186,6 +189,7 @@ struct Prepared {
   ProgramStage program;
   ProbeStage probe;
   WorktreeStage worktree;
+  TrustStage trust;
   BoundaryStage boundary;
   TaskStage task;
   GateStage gates;
