@@ -85,8 +85,10 @@ struct Commands {
   DoctorOptions doctor;
   SandboxOptions explain, exec;
   PresetOptions presets;
+  TrustOptions trust;
   SandboxProbeOptions sandbox_probe;
   int (*chosen_presets)(const PresetOptions&) = nullptr;
+  int (*chosen_trust)(const TrustOptions&) = nullptr;
   Common cache;
   int (*chosen_cache)(const Common&) = nullptr;
   int (*chosen_sandbox)(const Commands&) = nullptr;
@@ -251,6 +253,49 @@ void add_sandbox(CLI::App& app, Commands& commands) {
   add_presets(sandbox, commands);
 }
 
+void add_trust(CLI::App& app, Commands& commands) {
+  auto* trust = app.add_subcommand("trust", "Say what of a repository a harness may take as its own");
+  trust->require_subcommand(1);
+  auto add = [&](const char* name, const char* text, int (*call)(const TrustOptions&), bool grants) {
+    auto* sub = trust->add_subcommand(name, text);
+    TrustOptions& options = commands.trust;
+    add_common(sub, options.common);
+    sub->add_option("--worktree", options.worktree, "Git work tree (default: the current folder)")
+        ->type_name("DIR");
+    sub->add_option("--agent", options.agent, "As this harness reads it; a decision is then for it alone");
+    sub->add_flag("--trust-owner", options.trust_owner, "Accept a work tree that another user owns");
+    if (call != trust_show) {
+      sub->add_option("--reason", options.reason, "Kept with the decision");
+      sub->add_option("--expires", options.expires, "For how long, e.g. 30d, 12h, 45m")
+          ->type_name("DURATION");
+    }
+    if (grants) {
+      sub->add_option("--inventory", options.inventory, "What was looked at, as `trust show` names it")
+          ->type_name("DIGEST");
+    }
+    sub->callback([&commands, call] { commands.chosen_trust = call; });
+    return sub;
+  };
+  add("show", "What the repository holds, and who decided what on it", trust_show, false)
+      ->footer(
+          "Examples:\n  hitchrail trust show --agent codex\n  hitchrail trust show --json | jq "
+          "'.entries[].relativePath'");
+  add("allow", "Let the harness take all of exactly this inventory", trust_allow, true)
+      ->footer(
+          "Examples:\n  hitchrail trust allow --agent codex --inventory sha256:…\n  hitchrail trust allow "
+          "--inventory sha256:… --reason reviewed --expires 30d");
+  add("restrict", "Let it run on exactly this inventory, read-only and without configuration", trust_restrict,
+      true)
+      ->footer(
+          "Examples:\n  hitchrail trust restrict --inventory sha256:…\n  hitchrail trust restrict --agent "
+          "codex "
+          "--inventory sha256:… --expires 1d");
+  add("revoke", "Forget every earlier decision", trust_revoke, false)
+      ->footer("Examples:\n  hitchrail trust revoke\n  hitchrail trust revoke --agent codex --reason moved");
+  add("deny", "Refuse every run on this repository", trust_deny, false)
+      ->footer("Examples:\n  hitchrail trust deny\n  hitchrail trust deny --agent codex --expires 7d");
+}
+
 // Errors of `sandbox exec` itself, so that they are none of the command's codes.
 constexpr int wrapper_error = 125;
 
@@ -304,6 +349,7 @@ int parse_and_run(int argc, char** argv) {
   add_plugins(app, commands);
   add_cache(app, commands);
   add_sandbox(app, commands);
+  add_trust(app, commands);
   auto* doctor = app.add_subcommand("doctor", "Say what is wrong with this machine and how to mend it");
   add_common(doctor, commands.doctor.common);
   doctor->add_option("--agent", commands.doctor.agent, "Only this profile");
@@ -339,6 +385,9 @@ int parse_and_run(int argc, char** argv) {
   }
   if (commands.chosen_cache != nullptr) {
     return commands.chosen_cache(commands.cache);
+  }
+  if (commands.chosen_trust != nullptr) {
+    return commands.chosen_trust(commands.trust);
   }
   if (commands.chosen_presets != nullptr) {
     return commands.chosen_presets(commands.presets);

@@ -85,6 +85,16 @@ struct PresetOptions {
   std::string name;  // id, or a file
 };
 
+struct TrustOptions {
+  Common common;
+  std::string worktree = ".";
+  std::string agent;      // empty = no harness in particular
+  std::string inventory;  // digest of what was looked at
+  std::string reason;
+  std::string expires;  // "30d"
+  bool trust_owner = false;
+};
+
 int run_command(const RunOptions& options);
 int preview_command(const RunOptions& options);
 int runs_list(const RunsOptions& options);
@@ -103,6 +113,11 @@ int doctor_command(const DoctorOptions& options);
 int sandbox_explain(const SandboxOptions& options);
 int sandbox_exec(const SandboxOptions& options);  // the program's own code; 125 for ours
 int sandbox_probe_command(const SandboxProbeOptions& options);
+int trust_show(const TrustOptions& options);
+int trust_allow(const TrustOptions& options);
+int trust_restrict(const TrustOptions& options);
+int trust_deny(const TrustOptions& options);
+int trust_revoke(const TrustOptions& options);
 int presets_list(const PresetOptions& options);
 int presets_show(const PresetOptions& options);
 int presets_add(const PresetOptions& options);

@@ -5,6 +5,7 @@
 #include "cli/launch_options.hpp"
 #include "cli/options.hpp"
 #include "cli/print.hpp"
+#include "cli/trust_ask.hpp"
 #include "core/text.hpp"
 #include "launch/launch.hpp"
 #include "manifest/manifest.hpp"
@@ -60,7 +61,14 @@ Result<int> finish(const attempt::Directory& directory, const attempt::AttemptSt
 
 Result<int> run(const RunOptions& options) {
   HR_TRY(request, launch_request(options));
-  HR_TRY(started, launch::start(request));
+  auto attempted = launch::start(request);
+  if (attempted.has_error()) {
+    HR_TRY(allowed, ask_for_trust(options, attempted.error()));
+    if (allowed) {
+      attempted = launch::start(request);
+    }
+  }
+  HR_TRY(started, std::move(attempted));
   if (options.timings) {
     print_timings(started.timings);
   }

@@ -503,6 +503,15 @@ trust_level = "trusted"
         self.plant()
         scenario = {"responses": [{"output": [{"command": "ls src; cat AGENTS.md"}]},
                                   {"delay_ms": 300, "output": [{"message": "Looked."}]}]}
+        server, refused = self.play(scenario)  # a link in the place of a text is nothing to take unasked
+        self.assert_refused(refused, "workspace-untrusted", 3)
+        self.assertEqual((self.world.attempts(), server.requests()), ([], []))
+        where = ["--agent", "codex", "--worktree", self.repo]
+        shown = self.world.run("trust", "show", *where, "--json")
+        loaded = {entry["relativePath"] for entry in shown.json["entries"] if entry["loaded"]}
+        self.assertEqual(loaded, {"AGENTS.md"})
+        allowed = self.world.run("trust", "allow", *where, "--inventory", shown.json["inventoryDigest"])
+        self.assertEqual(allowed.code, 0, allowed)
         server, done = self.play(scenario)
         self.assertEqual(self.marks(), ([], []))
         self.assert_completed(done, scenario)

@@ -217,3 +217,21 @@ TEST_CASE("a version expression is anchored whatever it says, and its cost is bo
   CHECK(refused(with("(a)\\1"), "profile-invalid 11:16"));
   CHECK(match_version_line(loaded(with("(a+)+b")), std::string(299, 'a')).has_error());
 }
+
+TEST_CASE("what the harness reads in a repository is a list of places, and part of the configuration") {
+  const auto files = [](const std::string& lists) { return kSample + "workspaceFiles: " + lists + "\n"; };
+  CHECK_FALSE(loaded(kSample).workspace_files_stated);
+  const auto stated =
+      loaded(files("{instructions: [.../AGENTS.md, '**/.tool/rules/**'], executable: [.mcp.json]}"));
+  CHECK(stated.workspace_files_stated);
+  CHECK(stated.workspace_instructions == std::vector<std::string>{".../AGENTS.md", "**/.tool/rules/**"});
+  CHECK(stated.workspace_executable == std::vector<std::string>{".mcp.json"});
+  CHECK(loaded(files("{}")).workspace_files_stated);
+  CHECK(loaded(files("{}")).configuration_digest != loaded(kSample).configuration_digest);
+  for (const char* bad :
+       {"/etc/x", "../x", "a/../b", "'*.md'", "'a/**/b'", ".git/hooks/**", "'**/'", "x/.../y"}) {
+    INFO(bad);
+    CHECK(refused(files(std::string("{instructions: [") + bad + "]}"), "profile-invalid 29:33"));
+  }
+  CHECK(refused(files("{other: []}"), "yaml-unknown-field 29:18"));
+}
