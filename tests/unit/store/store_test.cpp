@@ -261,3 +261,32 @@ TEST_CASE("the projection of a managed worktree only goes forward") {
   REQUIRE(store.project_worktree(row).has_value());
   CHECK((store.managed_worktrees().value() == std::vector<ManagedWorktree>{row}));
 }
+
+TEST_CASE("decisions on trust are kept in order, and each names the one of its agent that it replaces") {
+  TempDir at;
+  Store store = Store::open(at.fd()).value();
+  const auto add = [&](const std::string& id, const std::string& identity, const std::string& agent) {
+    store::TrustRecord record;
+    record.id = id;
+    record.identity = identity;
+    record.inventory = "sha256:i";
+    record.mode = "trusted";
+    record.agent = agent;
+    record.uid = 7;
+    record.workspace = std::string("/w\xff\n\0x", 6);
+    return store.add_trust_decision(record);
+  };
+  CHECK(add("a", "one", "").value().supersedes.empty());
+  CHECK(add("b", "one", "codex").value().supersedes.empty());
+  CHECK(add("c", "one", "").value().supersedes == "a");
+  CHECK(add("d", "two", "").value().supersedes.empty());
+  CHECK(code(add("a", "one", "")) != "");  // an id is given once
+  const auto all = store.trust_decisions("one").value();
+  REQUIRE(all.size() == 3);
+  CHECK(all[0].id == "c");
+  CHECK(all[2].id == "a");
+  CHECK(all[0].uid == 7);
+  CHECK(all[0].workspace == std::string("/w\xff\n\0x", 6));
+  Store reader = Store::open(at.fd(), store::Access::read).value();
+  CHECK(reader.trust_decisions("two").value().size() == 1);
+}
