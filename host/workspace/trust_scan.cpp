@@ -229,7 +229,7 @@ class Scanner {
     }
     finish(entry, what.place);
     if (entry.symbolic_link) {
-      link(entry);
+      bind_link(entry);
     } else if (entry.problem.empty()) {
       content(entry, what.place);
     } else {
@@ -239,7 +239,7 @@ class Scanner {
   }
 
   // A link is bound with what it says, and with the content of a file of this worktree it leads to directly.
-  void link(TrustEntry& entry) {
+  void bind_link(TrustEntry& entry) {
     auto text = pathfs::read_link_beneath(root(), entry.path);
     std::string bytes = "link";
     bytes += '\0';
