@@ -7,7 +7,6 @@ namespace hitchrail::launch {
 
 namespace {
 
-constexpr std::uint64_t default_gates_ms = 1'800'000;
 constexpr std::uint64_t max_output_bytes = 8u << 20;  // of one gate
 
 // The whole way to the flat plan, but for what does not exist yet.
@@ -83,10 +82,10 @@ Result<GatePlan> plan_gates(const json::Value& envelope, const boundary::Compile
   return out;
 }
 
-Result<GateStage> stage_gates(const Ground& ground, const Request&, const TaskStage& task,
+Result<GateStage> stage_gates(const Ground& ground, const Request& request, const TaskStage& task,
                               BoundaryStage& boundary) {
   HR_TRY(plan, plan_gates(task.envelope, boundary.compiled, ground.machine(),
-                          planned_directories(ground, task.attempt_id), default_gates_ms));
+                          planned_directories(ground, task.attempt_id), request.task.gates_timeout_ms));
   for (Error& error : plan.blockers) {
     boundary.compiled.blockers.push_back({std::move(error)});
   }

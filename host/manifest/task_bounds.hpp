@@ -29,6 +29,7 @@ inline constexpr std::size_t readiness = 64;
 inline constexpr std::size_t checkpoint_state = 256u << 10;  // bytes of its JSON text
 inline constexpr std::int64_t min_timeout_ms = 100;
 inline constexpr std::int64_t max_timeout_ms = 3'600'000;
+inline constexpr std::int64_t max_gates_ms = 86'400'000;  // of all gates together
 
 }  // namespace hitchrail::manifest::bounds
 

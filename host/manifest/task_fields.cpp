@@ -271,10 +271,11 @@ void read_texts(Fields& root, TaskReader& in, TaskSpec& task) {
 
 TaskSpec read_task_fields(yaml::Reader& reader, const yaml::Document& document, const MarkdownBody* body) {
   TaskReader in(reader);
-  Fields root(reader, document.root, "",
-              {"schemaVersion", "title", "message", "background", "constraints", "acceptanceCriteria",
-               "commitPolicy", "sideEffects", "expectedOutputs", "verificationGates", "evidenceRequirements",
-               "memory", "instructions", "checkpoint", "readiness", "budget", "phase"});
+  Fields root(
+      reader, document.root, "",
+      {"schemaVersion", "title", "message", "background", "constraints", "acceptanceCriteria", "commitPolicy",
+       "sideEffects", "expectedOutputs", "verificationGates", "verificationTimeoutMs", "evidenceRequirements",
+       "memory", "instructions", "checkpoint", "readiness", "budget", "phase"});
   TaskSpec task;
   if (reader.failed()) {
     return task;
@@ -295,6 +296,10 @@ TaskSpec read_task_fields(yaml::Reader& reader, const yaml::Document& document, 
            "verificationGates", {"id", "description", "command", "timeoutMs", "required", "evidenceRequired"},
            bounds::gates)) {
     task.gates.push_back(gate(fields, in, seen));
+  }
+  if (const auto total =
+          root.optional_integer("verificationTimeoutMs", bounds::min_timeout_ms, bounds::max_gates_ms)) {
+    task.gates_timeout_ms = static_cast<std::uint64_t>(*total);
   }
   task.evidence = evidence(root, in);
   for (Fields& fields :

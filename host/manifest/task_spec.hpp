@@ -85,6 +85,7 @@ struct TaskSpec {
   std::optional<std::vector<SideEffect>> side_effects;  // nothing = the defaults of the launch
   std::vector<ExpectedOutput> expected_outputs;
   std::vector<Gate> gates;
+  std::uint64_t gates_timeout_ms = 1'800'000;  // of all gates together
   std::vector<EvidenceRequirement> evidence;
   std::vector<Memory> memory;
   std::vector<InstructionText> instructions;  // in their order; --instructions come after the file's

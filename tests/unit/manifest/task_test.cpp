@@ -215,6 +215,8 @@ TEST_CASE("fields out of their bounds are refused with their place") {
   CHECK(with("verificationGates: [{id: a/b, description: d}]\n") == "task-bounds t.yaml:2:26");
   CHECK(with("verificationGates: [{id: a, description: d}, {id: a, description: d}]\n") ==
         "task-duplicate-id t.yaml:2:51");
+  CHECK(with("verificationTimeoutMs: 99\n") == "task-bounds t.yaml:2:24");
+  CHECK(with("verificationTimeoutMs: 86400001\n") == "task-bounds t.yaml:2:24");
   CHECK(with("verificationGates: [{id: a, description: d, command: []}]\n") == "task-bounds t.yaml:2:54");
   CHECK(with("verificationGates: [{id: a, description: d, timeoutMs: 1000}]\n") == "task-bounds t.yaml:2:56");
   CHECK(with("verificationGates: [{id: a, description: d, command: [x], timeoutMs: 3600001}]\n") ==
