@@ -21,6 +21,9 @@ Fd proof_directory(const store::Cache& cache) {
   const char* named = std::getenv("HITCHRAIL_PROOF_CACHE");
   if (named != nullptr && *named != 0) {
     auto directory = store::StateHome::open_path(named, store::Access::read);
+    if (directory.has_error() && directory.error().code == "state-directory-absent") {
+      directory = store::StateHome::open_path(named, store::Access::write);
+    }
     return directory.has_value() ? Fd(::fcntl(directory.value().fd(), F_DUPFD_CLOEXEC, 3)) : Fd();
   }
   return cache ? Fd(::fcntl(cache.fd(), F_DUPFD_CLOEXEC, 3)) : Fd();

@@ -398,7 +398,9 @@ Result<Cache::Cleared> Cache::clear() {
     if (name == generation_file || ::fstatat(fd_.get(), name.c_str(), &info, AT_SYMLINK_NOFOLLOW) != 0) {
       continue;
     }
-    if (::unlinkat(fd_.get(), name.c_str(), 0) == 0) {
+    const bool gone = S_ISDIR(info.st_mode) ? !remove_tree_at(fd_.get(), name).has_error()
+                                            : ::unlinkat(fd_.get(), name.c_str(), 0) == 0;
+    if (gone) {
       ++cleared.entries;
       cleared.bytes += static_cast<std::uint64_t>(info.st_size);
     }

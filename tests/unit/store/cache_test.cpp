@@ -363,8 +363,10 @@ TEST_CASE("clearing removes what is no entry too, follows no link, and says how 
   spit(world.at / "victim", "keep");
   REQUIRE(::symlink((world.at / "victim").c_str(), (world.path + "/link").c_str()) == 0);
   spit(world.path + "/junk", "junk");
-  CHECK(must(cache.entries()).size() == 3);
-  CHECK(must(cache.clear()).entries == 3);
+  REQUIRE(::mkdir((world.path + "/folder").c_str(), 0700) == 0);
+  spit(world.path + "/folder/inside", "x");
+  CHECK(must(cache.entries()).size() == 4);
+  CHECK(must(cache.clear()).entries == 4);
   CHECK(slurp(world.at / "victim") == "keep");
   CHECK(must(cache.entries()).empty());
   // A process that stops in the middle of its moment does not hold the operator for ever.
