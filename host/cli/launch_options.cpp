@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "core/input_file.hpp"
+#include "core/text.hpp"
 #include "manifest/manifest.hpp"
 
 namespace hitchrail::cli {
@@ -38,7 +39,8 @@ Result<manifest::TaskSpec> read_task(const RunOptions& options) {
     const InputRule rule{"instructions", manifest::max_task_bytes, true,
                          "put the bulk into a file of the worktree and name that file"};
     HR_TRY(text, read_input_file(file, rule));
-    task.instructions.push_back({file == "-" ? "standard input" : "file " + file, std::move(text)});
+    task.instructions.push_back(
+        {file == "-" ? "standard input" : "file " + escape_visible(file), std::move(text)});
   }
   return task;
 }

@@ -310,7 +310,7 @@ TaskSpec read_task_fields(yaml::Reader& reader, const yaml::Document& document, 
     task.memory.push_back(memory(fields, in));
   }
   if (const std::string text = in.optional_prose(root, "instructions"); !text.empty()) {
-    task.instructions.push_back({"task file " + document.file, text});
+    task.instructions.push_back({"task file " + escape_visible(document.file), text});
   }
   if (root.has("checkpoint")) {
     task.checkpoint = checkpoint(root.mapping("checkpoint", {"resumeCount", "savedAt", "step", "state"}), in);

@@ -196,6 +196,18 @@ class Files(Tasks):
             stop.set()
             thread.join()
 
+    def test_a_name_that_is_no_text_is_shown_escaped(self):
+        folder = os.fsencode(self.world.folder("tasks", 0o755))
+        path = os.path.join(folder, b"a\xff\x7f\n.yaml")
+        with open(path, "wb") as file:
+            file.write(b"message: x\ninstructions: y\n")
+        self.world.own(path)
+        instructions = self.preview("--task", os.fsdecode(path), "--instructions", os.fsdecode(path))["manifest"]["instructions"]
+        origins = [one["origin"] for one in instructions if one["kind"] == "profile"]
+        self.assertEqual(len(origins), 2)
+        for origin in origins:
+            self.assertTrue(origin.endswith("a\\xff\\x7f\\n.yaml"), origin)
+
     def test_standard_input_is_read_once(self):
         self.refuse("instructions-standard-input", "--instructions", "--task", "-", "--instructions", "-", stdin=b"x")
         self.assertEqual(self.envelope("-m", "x", "--instructions", "-", stdin=b"rules")["subject"]["constraints"][0], "rules")
