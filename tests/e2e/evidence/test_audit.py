@@ -43,7 +43,10 @@ class Audit(support.TestCase):
     def attempt_of_a_run(self):
         self.prepare()
         script = ("message hi\nwrite src/made.txt made\nmessage %s\ndone success x\nexit 0\nend\n" % ("long " * 2500))
-        done = self.world.run("run", *self.world.script_args(self.repo), "-m", script)
+        gates = [{"id": "made", "description": "It was made.", "command": ["grep", "made", "src/made.txt"]}]
+        task = self.world.write(os.path.join(self.world.root, "task.json"), json.dumps(
+            {"message": "script\n" + script, "verificationGates": gates}).encode())
+        done = self.world.run("run", *self.world.script_args(self.repo), "--task", task)
         self.assertEqual(done.code, 0, done.err)
         return self.world.attempt_dir(self.world.attempts()[0])
 

@@ -158,16 +158,15 @@ class Gates(gates.GateTest):
         self.assert_nothing_left()
 
     def test_a_boundary_that_cannot_be_had_blocks_the_launch_before_anything_is_made(self):
-        empty = self.world.write(os.path.join(self.world.root, "empty"), b"", 0o644)
-        without = ["unshare", "--mount"] if os.geteuid() == 0 else ["unshare", "--user", "--map-current-user", "--mount"]
-        inner = "mount --bind %s /usr/bin/env && exec \"$@\"" % empty
         if os.geteuid() != 0:
-            without, inner = ["unshare", "--map-root-user", "--mount"], inner
+            self.skipTest("only root can take a program away for one process; the unit tests of launch take the backend away")
+        empty = self.world.write(os.path.join(self.world.root, "empty"), b"", 0o644)
+        without = ["unshare", "--mount", "sh", "-c", "mount --bind %s /usr/bin/env && exec \"$@\"" % empty, "sh"]
 
         def preview(required):
             command = ["preview", *self.world.script_args(self.repo), "--json", "--task",
                        self.task_file([gate("one", "true", required=required)])]
-            done = subprocess.run([*without, "sh", "-c", inner, "sh", *self.world.command([support.BIN, *command])],
+            done = subprocess.run([*without, *self.world.command([support.BIN, *command])],
                                   capture_output=True, env=self.world.env(), cwd=self.world.root)
             return support.Result(done.returncode, done.stdout, done.stderr)
         blocked = preview(True)
