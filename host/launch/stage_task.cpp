@@ -28,6 +28,17 @@ void add_managed(const WorktreeStage& worktree, const std::string& attempt_id,
   }
 }
 
+// A phase that writes nothing has no way out either: the envelope promises what the boundary gives.
+void only_look(manifest::TaskSpec& task) {
+  std::vector<manifest::SideEffect> effects = {{"process-execute", "."}};
+  if (task.side_effects) {
+    effects = *task.side_effects;
+    std::erase_if(effects,
+                  [](const manifest::SideEffect& effect) { return effect.kind != "process-execute"; });
+  }
+  task.side_effects = std::move(effects);
+}
+
 }  // namespace
 
 Result<TaskStage> stage_task(const Ground&, const Request& request, const ProfileStage& profile,
@@ -42,6 +53,9 @@ Result<TaskStage> stage_task(const Ground&, const Request& request, const Profil
   input.task_id = stage.task_id;
   input.task = request.task;
   input.commit_policy = manifest::effective_commit_policy(request.commit_policy, request.task);
+  if (boundary.phase.read_only()) {
+    only_look(input.task);
+  }
   input.attempt_id = stage.attempt_id;
   input.created_at_ms = stage.created_unix_ms;
   const std::string& root = worktree.worktree.root;

@@ -90,7 +90,10 @@ class Phase(support.TestCase):
     def test_a_phase_that_writes_nothing_commits_nothing(self):
         for phase, policy in [("explore", "forbidden"), ("plan", "forbidden"), ("implement", "allowed")]:
             done = self.world.run("preview", *self.world.script_args(self.repo), "--json", "-m", DONE, "--phase", phase)
-            self.assertEqual(done.json["taskEnvelope"]["commitPolicy"], policy)
+            envelope = done.json["taskEnvelope"]
+            self.assertEqual(envelope["commitPolicy"], policy)
+            writes = {effect["kind"] for effect in envelope["allowedSideEffects"]} & {"filesystem-write", "git-commit", "network-egress"}
+            self.assertEqual(bool(writes), policy == "allowed", envelope["allowedSideEffects"])
 
     def test_no_phase_is_as_it_was(self):
         self.assertNotIn("phase", self.preview())
