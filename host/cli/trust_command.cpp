@@ -206,7 +206,10 @@ Result<bool> ask_for_trust(const RunOptions& options, const Error& refusal) {
                                        options.worktree, options.agent, options.trust_owner};
   HR_TRY(view, launch::look_at_trust(question));
   // What is shown is what was refused, and a decision would help.
-  if (refusal.remedy != launch::allow_line(view.root, view.agent, view.inventory.digest)) {
+  launch::TrustQuestion exact = question;
+  exact.worktree = view.root;
+  exact.agent = view.agent;
+  if (refusal.remedy != launch::allow_line(exact, view.inventory.digest)) {
     return false;
   }
   talk(refusal.detail);

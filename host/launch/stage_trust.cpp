@@ -207,9 +207,12 @@ Status judge_trust(TrustStage& trust, const Request& request, const WorktreeStag
   trust.verdict = judge_trust(trust.inventory, trust.standing, trust.checks);
   trust.evidence = evidence_of(trust);
   if (trust.verdict.outcome == workspace::TrustOutcome::untrusted) {
-    const std::string line = trust.verdict.requires_explicit_decision
-                                 ? allow_line(worktree.worktree.root, trust.agent, trust.inventory.digest)
-                                 : "hitchrail trust show --agent " + trust.agent;
+    const std::string line =
+        trust.verdict.requires_explicit_decision
+            ? allow_line(
+                  {{}, request.dirs.profiles, worktree.worktree.root, trust.agent, request.trust_owner},
+                  trust.inventory.digest)
+            : "hitchrail trust show --agent " + trust.agent;
     trust.blocker = manifest::Finding{"workspace-untrusted", "workspaceTrust", trust.verdict.reason, line};
     return {};
   }

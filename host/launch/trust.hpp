@@ -79,7 +79,8 @@ struct TrustAnswer {
 // Looks again, compares, records.
 Result<workspace::TrustDecision> decide_trust(const TrustQuestion& question, const TrustAnswer& answer);
 
-// `hitchrail trust allow …` for a shell, whatever bytes the path has.
-std::string allow_line(const std::string& worktree, const std::string& agent, const std::string& digest);
+// `hitchrail trust allow …` for a shell, whatever bytes the paths have. `question.agent` is a profile's id or
+// "".
+std::string allow_line(const TrustQuestion& question, const std::string& digest);
 
 }  // namespace hitchrail::launch

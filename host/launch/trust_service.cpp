@@ -185,9 +185,15 @@ Result<workspace::TrustDecision> decide_trust(const TrustQuestion& question, con
   return decision_of(written);
 }
 
-std::string allow_line(const std::string& worktree, const std::string& agent, const std::string& digest) {
-  return "hitchrail trust allow --worktree " + shell_word(worktree) +
-         (agent.empty() ? "" : " --agent " + shell_word(agent)) + " --inventory " + digest;
+std::string allow_line(const TrustQuestion& question, const std::string& digest) {
+  std::string out = "hitchrail trust allow --worktree " + shell_word(question.worktree);
+  if (!question.agent.empty()) {
+    out += " --agent " + shell_word(question.agent);
+  }
+  for (const std::string& dir : question.profile_dirs) {
+    out += " --profile-dir " + shell_word(dir);
+  }
+  return out + (question.trust_owner ? " --trust-owner" : "") + " --inventory " + digest;
 }
 
 }  // namespace hitchrail::launch

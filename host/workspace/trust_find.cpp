@@ -215,9 +215,6 @@ class Finder {
       const auto depth = static_cast<std::size_t>(std::count(path.begin(), path.end(), '/')) - slashes;
       switch (visit.type) {
         case pathfs::FileType::directory:
-          if (visit.name == ".git") {
-            return pathfs::Next::skip;
-          }
           if (depth >= limits_.max_depth) {
             note(path, &place, "too-deep", state_text(root_, path) + below_text(path));
             return pathfs::Next::skip;

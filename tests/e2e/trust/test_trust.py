@@ -137,7 +137,7 @@ class Outcomes(Trust):
         self.assertEqual((support.fingerprint(self.repo), support.state_print(self.world)), before)
         line = shlex.split(error["remedy"])
         self.assertEqual(line[:3], ["hitchrail", "trust", "allow"])
-        done = self.world.run(*line[1:], "--profile-dir", self.profiles)
+        done = self.world.run(*line[1:])
         self.assertEqual(done.code, 0, done)
         self.assert_runs(self.go(), "trusted")
         self.assertEqual(self.evidence()["decision"]["actor"]["uid"], self.world.uid)
@@ -310,7 +310,7 @@ class Hostile(Trust):
         error = self.assert_untrusted(self.go(repo=odd))
         words = subprocess.run(["bash", "-c", "for w in %s; do printf '%%s\\0' \"$w\"; done" % error["remedy"]],
                                capture_output=True, check=True).stdout.split(b"\0")[1:-1]
-        done = self.world.run(*words, "--profile-dir", self.profiles)
+        done = self.world.run(*words)
         self.assertEqual(done.code, 0, done)
         self.assert_runs(self.go(repo=odd), "trusted")
 
