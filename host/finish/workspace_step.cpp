@@ -120,6 +120,21 @@ bool took_time(const json::Value& verification) {
                      [](const json::Value& gate) { return gate.find("startedAt") != nullptr; });
 }
 
+// git opens these by name and waits for a writer: it is shown an empty file in their place, also the next git
+// of this finish.
+workspace::GitRunner hiding(const std::string& root, const std::vector<std::string>& entries) {
+  std::vector<std::string> paths;
+  paths.reserve(entries.size());
+  for (const std::string& entry : entries) {
+    paths.push_back(root + "/" + entry);
+  }
+  return [git = workspace::inspector_git(boundary::probe_machine()), paths](const workspace::GitCall& call) {
+    workspace::GitCall hidden = call;
+    hidden.hidden = paths;
+    return git(hidden);
+  };
+}
+
 // Nothing of these was run by us; the operator's own git would run what their configuration names.
 void report_nested(const workspace::NestedGit& nested, Workspace& out) {
   json::Value paths = json::Value::array();
@@ -133,6 +148,15 @@ void report_nested(const workspace::NestedGit& nested, Workspace& out) {
         out.blockers, "nested-git-changed",
         "the run made or changed git directories below the top level: look at them before running git there",
         text, false);
+  }
+  if (!nested.blocking.empty()) {
+    std::string blocking;
+    for (const std::string& path : nested.blocking) {
+      blocking += (blocking.empty() ? "" : ", ") + path;
+    }
+    block(out.blockers, "worktree-unsafe-entry",
+          "the run left FIFOs, sockets or devices on which the operator's git would wait: remove them",
+          blocking, false);
   }
   if (!nested.complete) {
     block(out.blockers, "nested-git-unknown",
@@ -170,6 +194,7 @@ Result<Workspace> workspace_step(int attempt_dirfd, const json::Value& header,
   workspace::OpenOptions options;
   options.trust_foreign_owner = header.get("trustForeignOwner").as_bool();
   options.keep_apart = {attempt_path};
+  options.allow_blocking = true;
   HR_TRY(worktree, workspace::open_worktree(path, options));
   if (const std::string& launched = header.get("worktreeIdentity").as_string();
       !launched.empty() && launched != worktree.identity()) {
@@ -178,7 +203,7 @@ Result<Workspace> workspace_step(int attempt_dirfd, const json::Value& header,
   HR_TRY(nested, workspace::changed_nested_git(worktree.root_fd->get(),
                                                header.get("createdUnixMs").as_int().value_or(0)));
   report_nested(nested, out);
-  const workspace::GitRunner git = workspace::inspector_git(boundary::probe_machine());
+  const workspace::GitRunner git = hiding(worktree.root, nested.blocking);
   const auto collect = [&] {
     return workspace::collect_evidence(worktree, baseline, attempt_dirfd, attempt_path, git);
   };

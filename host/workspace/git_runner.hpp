@@ -21,6 +21,9 @@ struct GitCall {
   // What of the host is visible besides the system, each at its own canonical path.
   std::string worktree;
   std::vector<std::string> readable;  // git directories, object stores
+  // Absolute paths in the worktree that git sees as an empty file (native backend only): what it would wait
+  // on.
+  std::vector<std::string> hidden;
   std::string import_git_dir;  // "" or the one git directory that is writable, except config*, hooks, info
   std::string input;           // stdin, unless input_fd >= 0
   int input_fd = -1;           // a regular file, read from its beginning; not owned

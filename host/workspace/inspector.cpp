@@ -86,6 +86,14 @@ GitRunner inspector_git(const boundary::Machine& machine, const boundary::Option
   return [shared, options](const GitCall& call) -> Result<GitOutcome> {
     HR_TRY(inspector, inspector_of(call));
     HR_TRY(compiled, boundary::inspector_boundary(inspector, *shared, options));
+    if (compiled.backend == boundary::Backend::native) {
+      for (const std::string& path : call.hidden) {
+        auto entry = boundary::resolve_root(path, false);
+        if (entry.has_value() && !entry.value().directory) {  // gone meanwhile: nothing to wait on
+          compiled.masks.push_back(std::move(entry).value());
+        }
+      }
+    }
     HR_CHECK(boundary::admit(compiled));
     boundary::Command command;
     HR_TRY(git, system_git());

@@ -16,6 +16,7 @@ namespace {
 constexpr std::size_t kMaxEntries = 250'000;
 constexpr std::size_t kMaxDepth = 256;
 constexpr std::size_t kMaxReported = 64;
+constexpr std::array<std::string_view, 3> opened_by_git{".gitignore", ".gitattributes", ".gitmodules"};
 
 class Search {
  public:
@@ -30,6 +31,10 @@ class Search {
       }
       if (visit.name != ".git") {
         if (visit.name.front() == '.') {
+          if (visit.type == pathfs::FileType::other && found_.blocking.size() < kMaxReported &&
+              std::find(opened_by_git.begin(), opened_by_git.end(), visit.name) != opened_by_git.end()) {
+            found_.blocking.push_back(visit.path());
+          }
           look_at_dotfile(visit);
         }
         return pathfs::Next::go_on;

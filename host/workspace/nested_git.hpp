@@ -22,6 +22,8 @@ struct NestedGit {
   // boundary holds; sorted, at most 64 of dot_count.
   std::vector<std::string> dot_names;
   std::size_t dot_count = 0;
+  // FIFOs, sockets and devices where git opens a file by name and would wait for ever; at most 64.
+  std::vector<std::string> blocking;
   bool complete = true;  // false: over a bound, or a directory could not be read
 };
 // What is newer than `since_unix_ms` at or in a nested `.git`: the entry itself, its config files and its

@@ -154,7 +154,7 @@ Status check_owner(const Found& found, const OpenOptions& options) {
   return {};
 }
 
-Status check_entries(const Found& found) {
+Status check_entries(const Found& found, const OpenOptions& options) {
   using enum MetadataKind;
   const int git = found.git_dir.fd.get();
   const int common = found.common_dir.fd.get();
@@ -180,7 +180,7 @@ Status check_entries(const Found& found) {
   // git opens these by name and waits for a writer when one is a FIFO. A link it refuses itself.
   for (const char* name : {".gitignore", ".gitattributes", ".gitmodules"}) {
     HR_TRY(identity, pathfs::identify_at(found.root.fd.get(), name));
-    if (identity.type == pathfs::FileType::other) {
+    if (identity.type == pathfs::FileType::other && !options.allow_blocking) {
       return refused("worktree-unsafe-entry", found.root.path + "/" + name,
                      "it is a FIFO, a socket or a device, and git would wait on it for ever", "remove it");
     }
@@ -282,7 +282,7 @@ Result<Worktree> open_worktree(const std::string& path, const OpenOptions& optio
   HR_CHECK(check_owner(found, options));
   HR_CHECK(check_width(found.root));
   HR_CHECK(check_apart(found.root, options.keep_apart));
-  HR_CHECK(check_entries(found));
+  HR_CHECK(check_entries(found, options));
   HR_TRY(config, read_config(found));
   HR_CHECK(check_belongs(found, config));
   Worktree out;

@@ -36,6 +36,8 @@ struct OpenOptions {
   // Directories and files that the root may neither contain nor lie in: state, configuration, plugins,
   // profiles, credential files.
   std::vector<std::string> keep_apart;
+  // After a run: what git would wait on is its business, the caller hides it (GitCall::hidden).
+  bool allow_blocking = false;
 };
 
 enum class WorktreeKind { plain, linked, submodule };

@@ -12,6 +12,7 @@
 //   of the run
 //   {"type":"crash","how":"segv|abort|loop|sleep|fail"}           dies, hangs or fails in this hook
 //   {"type":"done","status":"success|failed","summary":T}         the verdict, given at the end
+//   {"type":"done",...,"details":J}               J, a JSON object as a text, becomes the verdict's details
 // Anything else is provider.unknown with the raw record. stderr lines are stream.stderr.
 
 #include <hitchrail/adapter.hpp>
@@ -138,6 +139,7 @@ class ScriptSession : public sdk::Session {
     exit_kind_ = static_cast<std::uint32_t>(take_number(snapshot));
     exit_value_ = static_cast<std::int32_t>(take_number(snapshot));
     stopped_ = take_number(snapshot) != 0;
+    details_ = take_text(snapshot);
   }
 
   [[nodiscard]] std::string snapshot(sdk::Host&) const override {
@@ -148,6 +150,7 @@ class ScriptSession : public sdk::Session {
     put_number(out, exit_kind_);
     put_number(out, static_cast<std::uint64_t>(static_cast<std::uint32_t>(exit_value_)));
     put_number(out, stopped_ ? 1 : 0);
+    put_text(out, details_);
     return out;
   }
 
@@ -171,7 +174,8 @@ class ScriptSession : public sdk::Session {
 
   void on_end(sdk::Host& host) override {
     auto verdict = sdk::make<hr_verdict>();
-    const std::string details = "{\"records\":" + std::to_string(records_) + "}";
+    const std::string details =
+        details_.empty() ? "{\"records\":" + std::to_string(records_) + "}" : details_;
     verdict.details_json = sdk::str(details);
     verdict.summary = sdk::str(summary_);
     verdict.status = HR_VERDICT_SUCCESS;
@@ -249,6 +253,7 @@ class ScriptSession : public sdk::Session {
     } else if (type == "done") {
       status_ = fields.text("status");
       summary_ = fields.text("summary");
+      details_ = fields.text("details");
       emit(host, HR_EVENT_MESSAGE_ASSISTANT, summary_, {}, type, HR_EVENT_RAW_RECORD);
     } else {
       return acts(host, type, fields);
@@ -289,7 +294,7 @@ class ScriptSession : public sdk::Session {
   }
 
   std::uint64_t records_ = 0;
-  std::string status_, summary_;
+  std::string status_, summary_, details_;
   std::uint32_t exit_kind_ = 0;
   std::int32_t exit_value_ = 0;
   bool stopped_ = false;

@@ -1,0 +1,175 @@
+"""A claimed success against what was found: each thing that makes it partial, and each that does not, through the whole road."""
+
+import json
+import os
+import shlex
+import subprocess
+
+import support
+
+PLAY = """#!/bin/bash
+case "$1" in --version) echo 'script-harness 1.0.0'; exit 0;; esac
+while IFS= read -r line; do [ "$line" = end ] && break; done
+export GIT_AUTHOR_NAME=Run GIT_AUTHOR_EMAIL=run@example.org GIT_COMMITTER_NAME=Run GIT_COMMITTER_EMAIL=run@example.org
+{ %s
+} > /dev/null 2>&1
+echo '%s'
+"""
+DONE = {"type": "done", "status": "success", "summary": "ok"}
+
+
+class Completion(support.TestCase):
+    def setUp(self):
+        super().setUp()
+        self.repo = self.world.repository()
+        self.world.enable_script()
+
+    def harness(self, commands, done=None):
+        record = json.dumps(done or DONE).replace("'", "'\\''")
+        return self.world.write(os.path.join(self.world.folder("bin", 0o755), "harness"), (PLAY % (commands, record)).encode(), 0o755)
+
+    def args(self, commands, done=None):
+        return ["run", *self.world.script_args(self.repo), "--executable", self.harness(commands, done), "-m", "x\nend\n"]
+
+    def completion(self):
+        with open(os.path.join(self.world.attempt_dir(), "completion.json"), encoding="utf-8") as file:
+            return json.load(file)
+
+    def play(self, commands, *more, done=None):
+        result = self.world.run(*self.args(commands, done), *more)
+        completion = self.completion()
+        self.assertEqual(result.code, 0 if completion["status"] == "success" else 1, result)
+        return completion
+
+    def codes(self, completion):
+        return [blocker["code"] for blocker in completion["blockers"]]
+
+    def other_branch(self):
+        self.world.git(self.repo, "checkout", "-q", "-b", "other")
+        self.world.write(os.path.join(self.repo, "other.txt"), b"other\n")
+        self.world.git(self.repo, "add", ".")
+        self.world.git(self.repo, "commit", "-q", "-m", "other")
+        self.world.git(self.repo, "checkout", "-q", "main")
+
+    def assert_kept(self, subject):
+        """The run's commits can be fetched from the attempt."""
+        kept = os.path.join(self.world.attempt_dir(), "git-kept")
+        self.world.git(self.repo, "fetch", "-q", kept, "+refs/*:refs/kept/*")
+        self.assertIn(subject, self.world.git(self.repo, "log", "--format=%s", "--glob=refs/kept/*"))
+
+    # ---- history
+    def test_a_commit_of_the_run_is_credited_and_imported(self):
+        completion = self.play("echo x > new; git add new; git commit -qm mine")
+        self.assertEqual(completion["status"], "success", completion)
+        self.assertEqual([commit["subject"] for commit in completion["commits"]], ["mine"])
+        self.assertEqual([file["path"] for file in completion["changedFiles"]], ["new"])
+
+    def test_a_cherry_pick_is_credited(self):
+        self.other_branch()
+        completion = self.play("echo x > new; git add new; git commit -qm mine; git cherry-pick other")
+        self.assertEqual(completion["status"], "success", completion)
+        self.assertEqual([commit["subject"] for commit in completion["commits"]], ["other", "mine"])
+
+    def test_history_that_was_there_is_not_credited(self):
+        for number, commands in enumerate(["git merge -q --ff-only other", "git reset -q --hard other", "git checkout -q other",
+                                           "git merge -q --no-ff -m m other"]):
+            with self.subTest(commands):
+                self.repo = self.world.repository("repo%d" % number)
+                self.other_branch()
+                completion = self.play(commands)
+                self.assertEqual(completion["status"], "partial")
+                self.assertIn("unauthorized-git-commit", self.codes(completion))
+                self.assertEqual(completion["commits"], [])
+
+    def test_the_operators_own_changes_are_not_the_runs(self):
+        self.world.write(os.path.join(self.repo, "README"), b"by the operator\n")
+        self.world.write(os.path.join(self.repo, "notes\n\xff".encode("latin-1").decode("latin-1")), b"mine\n")
+        completion = self.play("echo x > new")
+        self.assertEqual(completion["status"], "success", completion)
+        self.assertEqual([file["path"] for file in completion["changedFiles"]], ["new"])
+
+    def test_a_change_with_size_and_time_put_back_is_told(self):
+        completion = self.play("t=$(stat -c %y src/main.txt); echo two > src/main.txt; touch -d \"$t\" src/main.txt")
+        self.assertEqual([file["path"] for file in completion["changedFiles"]], ["src/main.txt"])
+
+    # ---- the operator does something meanwhile
+    def waiting(self, commands):
+        """The run says when it is ready, and waits for other content of a file that was there: a new name need not show inside."""
+        ready = os.path.join(self.repo, "ready")
+        return ready, "%s; touch %s; until grep -q 'go on' %s; do sleep 0.02; done" % (
+            commands, shlex.quote(ready), shlex.quote(os.path.join(self.repo, "README")))
+
+    def meanwhile(self, act, commands="echo x > new; git add new; git commit -qm mine"):
+        ready, wait = self.waiting(commands)
+        run = self.world.start(*self.args(wait), stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        support.wait_until(lambda: os.path.exists(ready), 60)
+        act()
+        head = self.world.git(self.repo, "rev-parse", "--symbolic-full-name", "HEAD"), self.world.git(self.repo, "for-each-ref")
+        index = self.world.git(self.repo, "ls-files", "--stage")
+        self.world.write(os.path.join(self.repo, "README"), b"go on\n")
+        out, err = run.communicate(timeout=60)
+        self.assertEqual(run.returncode, 1, (out, err))
+        self.assertEqual((self.world.git(self.repo, "rev-parse", "--symbolic-full-name", "HEAD"), self.world.git(self.repo, "for-each-ref")), head)
+        self.assertEqual(self.world.git(self.repo, "ls-files", "--stage"), index)
+        completion = self.completion()
+        self.assertEqual(completion["status"], "partial")
+        self.assertIn("launch-head-moved", self.codes(completion))
+        self.assert_kept("mine")
+        return completion
+
+    def test_the_operator_commits(self):
+        self.meanwhile(lambda: self.world.git(self.repo, "commit", "-q", "--allow-empty", "-m", "theirs"))
+
+    def test_the_operator_amends(self):
+        self.meanwhile(lambda: self.world.git(self.repo, "commit", "-q", "--amend", "--allow-empty", "-m", "theirs"))
+
+    def test_the_operator_switches_the_branch(self):
+        self.meanwhile(lambda: self.world.git(self.repo, "checkout", "-q", "-b", "elsewhere"))
+
+    def test_the_operator_deletes_the_branch(self):
+        def act():
+            self.world.git(self.repo, "checkout", "-q", "-b", "elsewhere")
+            self.world.git(self.repo, "branch", "-q", "-D", "main")
+        self.meanwhile(act)
+
+    def test_the_operator_goes_back(self):
+        self.world.git(self.repo, "commit", "-q", "--allow-empty", "-m", "second")
+        self.meanwhile(lambda: self.world.git(self.repo, "reset", "-q", "--soft", "HEAD^"))
+
+    def test_a_moved_head_does_not_matter_to_a_run_without_commits(self):
+        ready, wait = self.waiting("true")
+        run = self.world.start(*self.args(wait), stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        support.wait_until(lambda: os.path.exists(ready), 60)
+        self.world.git(self.repo, "commit", "-q", "--allow-empty", "-m", "theirs")
+        self.world.write(os.path.join(self.repo, "README"), b"go on\n")
+        out, err = run.communicate(timeout=60)
+        self.assertEqual(run.returncode, 0, (out, err))
+
+    # ---- what a provider says of itself
+    def test_claims_of_the_provider_are_kept_unverified(self):
+        claims = {"evidence": [{"id": "tests pass", "kind": "verification", "summary": "all green", "verified": True}],
+                  "artifacts": [{"id": "report", "kind": "file", "name": "report", "reference": "report.txt", "sha256": "a" * 64, "verified": True}]}
+        completion = self.play("true", done=dict(DONE, details=json.dumps(claims)))
+        self.assertEqual(completion["status"], "success", completion)
+        mine = [item for item in completion["evidence"] if item["source"] == "provider"]
+        self.assertEqual([(item["id"], item["verified"], item["requirementIds"]) for item in mine], [("provider-tests-pass", False, [])])
+        self.assertEqual([(item["id"], item["verified"]) for item in completion["artifacts"]], [("provider-report", False)])
+
+    def test_a_success_that_names_what_blocks_it_is_none(self):
+        claims = {"blockers": [{"code": "quota", "summary": "nearly out", "detail": "", "retryable": True}]}
+        completion = self.play("true", done=dict(DONE, details=json.dumps(claims)))
+        self.assertEqual((completion["status"], self.codes(completion)), ("partial", ["provider-quota"]))
+
+    # ---- a trap for git
+    def test_a_fifo_where_git_opens_a_file_does_not_hide_the_run(self):
+        completion = self.play("rm -f .gitignore; mkfifo .gitignore src/.gitattributes; echo x > new")
+        self.assertEqual(self.codes(completion), ["worktree-unsafe-entry"])
+        self.assertIn("new", [file["path"] for file in completion["changedFiles"]])
+
+
+class CompletionAsOrdinaryUser(Completion):
+    uid = support.ORDINARY_UID
+
+
+if __name__ == "__main__":
+    support.main()
