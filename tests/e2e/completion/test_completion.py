@@ -1,5 +1,6 @@
 """A claimed success against what was found: each thing that makes it partial, and each that does not, through the whole road."""
 
+import hashlib
 import json
 import os
 import shlex
@@ -31,8 +32,12 @@ class Completion(support.TestCase):
     def args(self, commands, done=None):
         return ["run", *self.world.script_args(self.repo), "--executable", self.harness(commands, done), "-m", "x\nend\n"]
 
+    def last(self):
+        return max((self.world.attempt_dir(name) for name in self.world.attempts()),
+                   key=lambda folder: os.stat(os.path.join(folder, "header.json")).st_mtime_ns)
+
     def completion(self):
-        with open(os.path.join(self.world.attempt_dir(), "completion.json"), encoding="utf-8") as file:
+        with open(os.path.join(self.last(), "completion.json"), encoding="utf-8") as file:
             return json.load(file)
 
     def play(self, commands, *more, done=None):
@@ -53,7 +58,7 @@ class Completion(support.TestCase):
 
     def assert_kept(self, subject):
         """The run's commits can be fetched from the attempt."""
-        kept = os.path.join(self.world.attempt_dir(), "git-kept")
+        kept = os.path.join(self.last(), "git-kept")
         self.world.git(self.repo, "fetch", "-q", kept, "+refs/*:refs/kept/*")
         self.assertIn(subject, self.world.git(self.repo, "log", "--format=%s", "--glob=refs/kept/*"))
 
@@ -159,6 +164,46 @@ class Completion(support.TestCase):
         claims = {"blockers": [{"code": "quota", "summary": "nearly out", "detail": "", "retryable": True}]}
         completion = self.play("true", done=dict(DONE, details=json.dumps(claims)))
         self.assertEqual((completion["status"], self.codes(completion)), ("partial", ["provider-quota"]))
+
+    # ---- what the task file asks for
+    def asked(self, commands, **task):
+        path = self.world.write(os.path.join(self.world.root, "task.json"), json.dumps(dict({"message": "x\nend\n"}, **task)).encode())
+        result = self.world.run("run", *self.world.script_args(self.repo), "--executable", self.harness(commands), "--task", path)
+        completion = self.completion()
+        self.assertEqual(result.code, 0 if completion["status"] == "success" else 1, result)
+        return completion
+
+    def test_a_required_output_must_be_a_file_that_this_run_made(self):
+        output = {"id": "report", "kind": "file", "description": "d", "path": "src/report"}
+        for commands, reason in [("true", "missing"), ("mkfifo src/report", "not-a-file"), ("ln -s main.txt src/report", "not-a-file"),
+                                 ("mkdir src/report", "not-a-file"), ("echo x > src/report", None)]:
+            with self.subTest(commands):
+                subprocess.run(["rm", "-rf", os.path.join(self.repo, "src", "report")], check=True)
+                completion = self.asked(commands, expectedOutputs=[output])
+                self.assertEqual(self.codes(completion), ["expected-output-missing-report"] if reason else [])
+                artifact = completion["artifacts"][0]
+                self.assertEqual((artifact["verified"], artifact.get("reason")), (reason is None, reason))
+        self.assertEqual(artifact["sha256"], hashlib.sha256(b"x\n").hexdigest())
+
+    def test_a_file_that_was_there_is_no_output_of_the_run(self):
+        completion = self.asked("touch src/main.txt", expectedOutputs=[{"id": "old", "kind": "file", "description": "d", "path": "src/main.txt"}])
+        self.assertEqual(completion["artifacts"][0]["reason"], "not-changed-by-run")
+        self.assertEqual(completion["status"], "partial")
+
+    def test_a_gate_that_nobody_runs_is_not_passed(self):
+        gate = {"id": "seen", "description": "somebody looked"}
+        self.assertIn("verification-missing-seen", self.codes(self.asked("true", verificationGates=[gate])))
+        self.assertEqual(self.asked("true", verificationGates=[dict(gate, required=False)])["status"], "success")
+
+    def test_required_and_forbidden_commits(self):
+        self.assertEqual(self.codes(self.asked("true", commitPolicy="required")), ["required-commit-missing"])
+        self.assertIn("forbidden-commit-created",
+                      self.codes(self.asked("echo x > new; git add new; git commit -qm mine", commitPolicy="forbidden")))
+
+    def test_a_requirement_of_evidence_is_met_by_evidence(self):
+        wanted = [{"id": "work", "kind": "file-change", "description": "d"}]
+        self.assertEqual(self.codes(self.asked("true", evidenceRequirements=wanted)), ["evidence-missing-work"])
+        self.assertEqual(self.asked("echo x > new", evidenceRequirements=wanted)["status"], "success")
 
     # ---- a trap for git
     def test_a_fifo_where_git_opens_a_file_does_not_hide_the_run(self):
