@@ -223,6 +223,8 @@ struct Inspector {
   std::vector<Root>
       git_directories;  // git dir and common dir where they lie outside the worktree, private git directory
   std::optional<WritableRoot> import_git_dir;
+  std::vector<Root> writable;  // further directories that git may write: no protected names in them
+  bool network = false;        // the host's, on purpose: for a fetch, whose repository is one of our making
 };
 Result<Compiled> inspector_boundary(const Inspector& what, const Machine& machine,
                                     const Options& options = {});

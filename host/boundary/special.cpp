@@ -35,9 +35,16 @@ Result<Compiled> inspector_boundary(const Inspector& what, const Machine& machin
   roots.read = what.git_directories;
   Options limited = options;
   limited.max_processes = probe_processes;
-  HR_TRY(compiled, compile_with(fixed_preset(what.import_git_dir ? "import" : "inspector"), roots, machine,
-                                limited, true));
+  Preset preset = fixed_preset(what.import_git_dir ? "import" : what.network ? "fetch" : "inspector");
+  if (what.network) {
+    preset.network = Network::host;
+    std::erase(preset.required_capabilities, "network.none");
+  }
+  HR_TRY(compiled, compile_with(preset, roots, machine, limited, true));
   compiled.protected_names.clear();
+  for (const Root& root : what.writable) {
+    compiled.grants.push_back({"scratch", root, root.path, true, false});
+  }
   if (!what.import_git_dir) {
     return compiled;
   }

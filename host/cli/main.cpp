@@ -87,6 +87,8 @@ struct Commands {
   PresetOptions presets;
   TrustOptions trust;
   SandboxProbeOptions sandbox_probe;
+  WorktreesOptions worktrees;
+  int (*chosen_worktrees)(const WorktreesOptions&) = nullptr;
   int (*chosen_presets)(const PresetOptions&) = nullptr;
   int (*chosen_trust)(const TrustOptions&) = nullptr;
   Common cache;
@@ -169,6 +171,58 @@ void add_plugins(CLI::App& app, Commands& commands) {
       ->footer(
           "Examples:\n  hitchrail plugins check ./my-harness.so\n  hitchrail plugins check ./my-harness.so "
           "--json");
+}
+
+void add_worktree_creation(CLI::App* sub, WorktreesOptions& options) {
+  sub->add_option("path", options.name, "Where it shall lie (default: beside the repository)")
+      ->type_name("PATH");
+  sub->add_option("--repository", options.repository,
+                  "Git work tree it is made from (default: the current folder)")
+      ->type_name("DIR");
+  sub->add_option("--base", options.base, "Branch or commit it starts from (default: what is checked out)")
+      ->type_name("BRANCH|COMMIT");
+  sub->add_option("--branch", options.branch, "Name of its new branch")->type_name("NAME");
+  sub->add_flag("--fetch", options.fetch, "Ask the origin for the base first; reaches the network");
+  sub->add_option("--accept-stale-base", options.stale_reason,
+                  "Start from what is here, although the base has a remote; the reason is recorded")
+      ->type_name("REASON")
+      ->each([&options](const std::string&) { options.has_stale_reason = true; });
+  sub->add_option("--lease", options.lease_s,
+                  "How long a run owns it without renewal, in seconds (default: 30 days)")
+      ->type_name("SECONDS");
+  sub->add_flag("--trust-owner", options.trust_owner, "Accept a repository that another user owns");
+}
+
+void add_worktrees(CLI::App& app, Commands& commands) {
+  auto* worktrees = app.add_subcommand("worktrees", "Make, list, remove and prune git work trees for runs");
+  worktrees->require_subcommand(1);
+  auto add = [&](const char* name, const char* text, int (*call)(const WorktreesOptions&)) {
+    auto* sub = worktrees->add_subcommand(name, text);
+    add_common(sub, commands.worktrees.common);
+    sub->callback([&commands, call] { commands.chosen_worktrees = call; });
+    return sub;
+  };
+  auto* create = add("create", "Make a linked git work tree on a new branch", worktrees_create);
+  add_worktree_creation(create, commands.worktrees);
+  create->footer(
+      "Examples:\n  hitchrail worktrees create --branch fix-login ../repo-fix\n"
+      "  hitchrail worktrees create --base main --fetch --json");
+  auto* list = add("list", "List work trees that hitchrail made, with their size", worktrees_list);
+  list->add_flag("--all", commands.worktrees.all, "Also those that were removed");
+  list->footer("Examples:\n  hitchrail worktrees list\n  hitchrail worktrees list --all --json");
+  auto* remove = add("remove", "Remove a work tree and its registration", worktrees_remove);
+  remove->add_option("worktree", commands.worktrees.name, "Id, unique prefix of it, or path")->required();
+  remove
+      ->add_option("--force", commands.worktrees.force,
+                   "Remove although something speaks against it; recorded")
+      ->type_name("REASON")
+      ->each([&commands](const std::string&) { commands.worktrees.has_force = true; });
+  remove->footer(
+      "Examples:\n  hitchrail worktrees remove ../repo-fix\n"
+      "  hitchrail worktrees remove 1aB2 --force 'the experiment failed'");
+  auto* prune = add("prune", "Clear up what killed commands and removed folders left", worktrees_prune);
+  prune->add_flag("--dry-run", commands.worktrees.dry_run, "Only say what would be pruned");
+  prune->footer("Examples:\n  hitchrail worktrees prune --dry-run\n  hitchrail worktrees prune");
 }
 
 void add_policy(CLI::App* sub, SandboxOptions& options) {
@@ -350,6 +404,7 @@ int parse_and_run(int argc, char** argv) {
   add_cache(app, commands);
   add_sandbox(app, commands);
   add_trust(app, commands);
+  add_worktrees(app, commands);
   auto* doctor = app.add_subcommand("doctor", "Say what is wrong with this machine and how to mend it");
   add_common(doctor, commands.doctor.common);
   doctor->add_option("--agent", commands.doctor.agent, "Only this profile");
@@ -388,6 +443,9 @@ int parse_and_run(int argc, char** argv) {
   }
   if (commands.chosen_trust != nullptr) {
     return commands.chosen_trust(commands.trust);
+  }
+  if (commands.chosen_worktrees != nullptr) {
+    return commands.chosen_worktrees(commands.worktrees);
   }
   if (commands.chosen_presets != nullptr) {
     return commands.chosen_presets(commands.presets);

@@ -80,6 +80,22 @@ struct SandboxProbeOptions {
   bool fresh = false;
 };
 
+struct WorktreesOptions {
+  Common common;
+  std::string name;  // create: path; remove: id, prefix of one, or path
+  std::string repository = ".";
+  std::string base, branch;
+  bool fetch = false;
+  bool has_stale_reason = false;
+  std::string stale_reason;
+  std::int64_t lease_s = 0;  // 0 = 30 days
+  bool trust_owner = false;
+  bool has_force = false;
+  std::string force;
+  bool dry_run = false;
+  bool all = false;
+};
+
 struct PresetOptions {
   Common common;
   std::string name;  // id, or a file
@@ -118,6 +134,10 @@ int trust_allow(const TrustOptions& options);
 int trust_restrict(const TrustOptions& options);
 int trust_deny(const TrustOptions& options);
 int trust_revoke(const TrustOptions& options);
+int worktrees_create(const WorktreesOptions& options);
+int worktrees_list(const WorktreesOptions& options);
+int worktrees_remove(const WorktreesOptions& options);
+int worktrees_prune(const WorktreesOptions& options);
 int presets_list(const PresetOptions& options);
 int presets_show(const PresetOptions& options);
 int presets_add(const PresetOptions& options);

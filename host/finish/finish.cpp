@@ -23,6 +23,7 @@
 #include "journal/journal.hpp"
 #include "journal/reader.hpp"
 #include "store/store.hpp"
+#include "workspace/worktree_manifest.hpp"
 
 namespace hitchrail::finish {
 namespace {
@@ -346,7 +347,18 @@ Status Finisher::project() {
   row.code = completion_.get("code").as_string();
   row.created_unix_ms = header.get("createdUnixMs").as_int().value_or(0);
   row.finished_unix_ms = unix_millis_now();
-  return store.finish_attempt(row);
+  HR_CHECK(store.finish_attempt(row));
+  const std::string& managed = header.get("worktreeManifestId").as_string();
+  if (managed.empty()) {
+    return {};
+  }
+  const Status released = workspace::release_worktree(state.get(), managed, directory_.id());
+  // Its time was up and another attempt has it by now, or its manifest is gone or broken: `worktrees list`
+  // says so, and no later finisher could do better.
+  const bool tolerable = released.has_value() || released.error().code == "lease-not-owner" ||
+                         released.error().code.starts_with("worktree-");
+  return tolerable && !(released.has_error() && released.error().code == "worktree-locked") ? Status{}
+                                                                                            : released;
 }
 
 }  // namespace

@@ -1,4 +1,5 @@
-// Admission: one live run per worktree, by the identity of its root and of its own git directory. A lease
+// Admission: one live run per worktree, by the identity of its root and of its own git directory; and the
+// ownership of a worktree that Hitchrail made, which outlives a run's process and ends with it. A lease
 // that stands in the way is looked through: a finished or vanished holder's is released, a dead supervisor's
 // run is finished first, a live one refuses.
 
@@ -7,6 +8,7 @@
 #include "attempt/recover.hpp"
 #include "launch/exec.hpp"
 #include "launch/stages.hpp"
+#include "workspace/worktree_manifest.hpp"
 
 namespace hitchrail::launch {
 
@@ -80,6 +82,37 @@ Status admit_by(const Ground& ground, const store::StateHome& home, store::Store
 Status stage_admission(const Ground& ground, const store::StateHome& home, store::Store& store,
                        const store::WorktreeLease& lease, const store::AttemptRow& row) {
   return admit_by(ground, home, store, lease.canonical_path, [&] { return store.begin_attempt(lease, row); });
+}
+
+Status claim_ownership(const Ground& ground, const store::StateHome& home, store::Store& store,
+                       const WorktreeStage& worktree, const std::string& task_id,
+                       const std::string& attempt_id) {
+  const std::string& id = worktree.manifest.get("worktreeManifestId").as_string();
+  if (id.empty()) {
+    return {};
+  }
+  const auto stands = [&](const std::string& owner) -> Result<bool> {
+    HR_TRY(cleared, clear_holder(ground, store, home, owner));
+    return !cleared;
+  };
+  HR_TRY(claimed, workspace::claim_worktree(home.fd(), {id, task_id, attempt_id}, worktree.worktree, stands));
+  if (workspace::manifest_reference(claimed) == worktree.manifest) {
+    return {};
+  }
+  return Error{ErrorClass::refused,
+               "worktree-manifest-mismatch",
+               "claim worktree",
+               id,
+               "its manifest is another than when the launch was planned",
+               "start the run again"};
+}
+
+void release_ownership(const store::StateHome& home, const WorktreeStage& worktree,
+                       const std::string& attempt_id) {
+  const std::string& id = worktree.manifest.get("worktreeManifestId").as_string();
+  if (!id.empty()) {
+    (void)workspace::release_worktree(home.fd(), id, attempt_id);
+  }
 }
 
 Status admit_worktree(const Ground& ground, const store::StateHome& home, store::Store& store,

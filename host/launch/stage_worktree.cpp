@@ -7,6 +7,7 @@
 #include "core/file.hpp"
 #include "launch/stages.hpp"
 #include "workspace/inspector.hpp"
+#include "workspace/worktree_manifest.hpp"
 
 namespace hitchrail::launch {
 
@@ -54,6 +55,26 @@ Result<Resumed> find_conversation(const Ground& ground, const Request& request, 
   return resumed;
 }
 
+// Of a worktree that Hitchrail made: that it is the very one, on its branch, and nobody's by now. An owner
+// that died without an end is looked after at admission.
+Result<json::Value> managed(const Ground& ground, const workspace::Worktree& worktree) {
+  if (!ground.home) {
+    return json::Value();
+  }
+  const int state = ground.home->fd();
+  HR_TRY(manifests, workspace::WorktreeManifests::open(state, store::Access::read));
+  HR_TRY(manifest, manifests.of(worktree));
+  if (!manifest) {
+    return json::Value();
+  }
+  const auto stands = [&](const std::string& owner) -> Result<bool> {
+    HR_TRY(holder, attempt::lease_holder(state, owner));
+    return holder == attempt::LeaseHolder::live;
+  };
+  HR_CHECK(workspace::claimable(*manifest, worktree, "", stands));
+  return workspace::manifest_reference(*manifest);
+}
+
 }  // namespace
 
 Result<WorktreeStage> stage_worktree(const Ground& ground, const Request& request,
@@ -68,6 +89,8 @@ Result<WorktreeStage> stage_worktree(const Ground& ground, const Request& reques
   WorktreeStage stage;
   HR_TRY(worktree, workspace::open_worktree(request.worktree, options));
   stage.worktree = std::move(worktree);
+  HR_TRY(manifest, managed(ground, stage.worktree));
+  stage.manifest = std::move(manifest);
   if (!request.resume.empty()) {
     HR_TRY(resumed, find_conversation(ground, request, profile, stage.worktree));
     stage.resumed = std::move(resumed);

@@ -88,7 +88,7 @@ struct WorktreeStage {
   workspace::Worktree worktree;
   workspace::Baseline baseline;
   std::optional<Resumed> resumed;
-  // Of a worktree that Hitchrail made: {worktreeManifestId, worktreeManifestRevision, ownershipLeaseId,
+  // Of a worktree that Hitchrail made: {worktreeManifestId, ownershipLeaseId,
   // baseBranch, resolvedBaseCommit, baseResolutionSource}; null for every other one, whose base is the head
   // at launch (baseResolutionSource `legacy-launch-head`).
   json::Value manifest;
@@ -201,6 +201,14 @@ Result<Prepared> prepare(const Ground& ground, const Request& request, Timings& 
 // Lease and attempt row, or the refusal that names the run in the way.
 Status stage_admission(const Ground& ground, const store::StateHome& home, store::Store& store,
                        const store::WorktreeLease& lease, const store::AttemptRow& row);
+// A worktree that Hitchrail made is claimed for the attempt that holds its live lease already; the claim of
+// an attempt that is over, or whose time is up, is taken over.
+Status claim_ownership(const Ground& ground, const store::StateHome& home, store::Store& store,
+                       const WorktreeStage& worktree, const std::string& task_id,
+                       const std::string& attempt_id);
+// Of an attempt that did not come to life; what somebody else owns by now stays theirs.
+void release_ownership(const store::StateHome& home, const WorktreeStage& worktree,
+                       const std::string& attempt_id);
 // The lease alone, for a command without an attempt.
 Status admit_worktree(const Ground& ground, const store::StateHome& home, store::Store& store,
                       const store::WorktreeLease& lease);

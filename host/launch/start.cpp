@@ -48,6 +48,10 @@ json::Value header_json(const Request& request, const Prepared& prepared) {
     header.set("gatePlanDigest", prepared.gates.document.get("digest"));
     header.set("gatesTimeoutMs", prepared.gates.total_ms);
   }
+  if (const json::Value* managed = prepared.worktree.manifest.find("worktreeManifestId")) {
+    header.set("worktreeManifestId", *managed);
+    header.set("ownershipLeaseId", prepared.worktree.manifest.get("ownershipLeaseId"));
+  }
   if (prepared.worktree.resumed) {
     header.set("resumedFrom", prepared.worktree.resumed->attempt_id);
   }
@@ -270,14 +274,25 @@ Result<Started> stage_attempt(const Ground& ground, const Request& request, Prep
   const SecretRedactor redactor = redactor_of(prepared.plan);
   HR_CHECK(write_started(builder.fd(), fresh, prepared, redactor));
   HR_CHECK(stage_admission(ground, home, database, lease_of(prepared), row_of(request, prepared)));
-  if (auto recorded = record_selection(database, prepared.boundary.chosen, fresh.identity.attempt_id);
+  const std::string& attempt_id = fresh.identity.attempt_id;
+  const auto give_back = [&] {
+    (void)database.remove_attempt(attempt_id);
+    release_ownership(home, prepared.worktree, attempt_id);
+  };
+  if (auto claimed =
+          claim_ownership(ground, home, database, prepared.worktree, fresh.identity.task_id, attempt_id);
+      claimed.has_error()) {
+    give_back();
+    return std::move(claimed).error();
+  }
+  if (auto recorded = record_selection(database, prepared.boundary.chosen, attempt_id);
       recorded.has_error()) {
-    (void)database.remove_attempt(fresh.identity.attempt_id);
+    give_back();
     return std::move(recorded).error();
   }
   auto published = builder.publish();
   if (published.has_error()) {
-    (void)database.remove_attempt(fresh.identity.attempt_id);
+    give_back();
     return std::move(published).error();
   }
   timings.add("attempt", monotonic_nanos() - begin_ns);

@@ -277,7 +277,7 @@ Result<TaskEnvelope> build_task_envelope(const TaskEnvelopeInput& input) {
   fields.one_of("commitPolicy", input.commit_policy, {"forbidden", "allowed", "required"});
   if (!input.base_resolution_source.empty()) {
     fields.one_of("workspace.baseResolutionSource", input.base_resolution_source,
-                  {"remote", "local-stale", "legacy-adopted"});
+                  {"remote", "local", "local-stale", "legacy-adopted"});
   }
   TaskEnvelope out;
   json::Value workspace = workspace_section(input, fields);

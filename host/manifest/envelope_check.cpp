@@ -175,7 +175,7 @@ void check_workspace(Reader& in, const json::Value& space) {
   }
   if (space.find("baseResolutionSource") != nullptr) {
     in.one_of("workspace.baseResolutionSource", space.get("baseResolutionSource"),
-              {"remote", "local-stale", "legacy-adopted"});
+              {"remote", "local", "local-stale", "legacy-adopted"});
   }
   in.path("workspace.worktreePath", space.get("worktreePath"));
   // The baseline's own members are workspace/'s; what the renderers read is checked.

@@ -138,7 +138,7 @@ struct TaskEnvelopeInput {
   std::string workspace_id, worktree_id, repo, branch, base_branch;
   std::string resolved_base_commit;  // "" = unborn
   std::string worktree_path;         // any bytes
-  // Of a worktree that Hitchrail made; "" = absent. Source: remote, local-stale, legacy-adopted.
+  // Of a worktree that Hitchrail made; "" = absent. Source: remote, local, local-stale, legacy-adopted.
   std::string worktree_manifest_id, ownership_lease_id, ownership_attempt_id, base_resolution_source;
   json::Value baseline;                   // workspace::baseline_json()
   std::string commit_policy = "allowed";  // the effective one: forbidden, allowed, required

@@ -65,7 +65,7 @@ bool look(int directory, const char* name, Stat& out) {
       AT_SYMLINK_NOFOLLOW | AT_NO_AUTOMOUNT | AT_STATX_DONT_SYNC | (*name == '\0' ? AT_EMPTY_PATH : 0);
   if (::statx(directory, name, flags,
               STATX_TYPE | STATX_MODE | STATX_NLINK | STATX_INO | STATX_MTIME | STATX_CTIME | STATX_BTIME |
-                  STATX_UID | STATX_GID,
+                  STATX_UID | STATX_GID | STATX_BLOCKS,
               &info) < 0) {
     return false;
   }
@@ -75,6 +75,7 @@ bool look(int directory, const char* name, Stat& out) {
   out.links = info.stx_nlink;
   out.uid = info.stx_uid;
   out.gid = info.stx_gid;
+  out.allocated = info.stx_blocks * 512;
   const auto nanoseconds = [](const statx_timestamp& time) {
     return std::int64_t{time.tv_sec} * 1'000'000'000 + time.tv_nsec;
   };

@@ -17,6 +17,7 @@ Fd open_below(int root, const std::string& path, int flags);
 struct Stat {
   std::uint64_t device = 0, inode = 0;
   std::uint32_t mode = 0, links = 0, uid = 0, gid = 0;
+  std::uint64_t allocated = 0;                   // bytes on disk
   std::int64_t modified_ns = 0, changed_ns = 0;  // mtime, ctime
   std::int64_t born_ns = 0;                      // 0 where the file system does not say
 };

@@ -1,9 +1,9 @@
 #pragma once
 // How this service reaches the git program: always inside a boundary, never directly. The caller plugs in a
 // GitRunner that builds an inspector boundary from a GitCall: nothing of the host is visible but system
-// directories and the listed paths, no network, no home, nothing writable but what the call says. A filter, a
-// textconv or a promisor planted in a repository may therefore run, and can harm nothing; time and output are
-// bounded.
+// directories and the listed paths, no home, no network and nothing writable but what the call says. A
+// filter, a textconv or a promisor planted in a repository may therefore run, and can harm nothing; time and
+// output are bounded.
 
 #include <chrono>
 #include <functional>
@@ -24,6 +24,8 @@ struct GitCall {
   // Absolute paths in the worktree that git sees as an empty file (native backend only): what it would wait
   // on.
   std::vector<std::string> hidden;
+  std::vector<std::string> writable;  // directories that git may write; nothing in them is executed
+  bool network = false;               // the host's: for a fetch alone
   std::string import_git_dir;  // "" or the one git directory that is writable, except config*, hooks, info
   std::string input;           // stdin, unless input_fd >= 0
   int input_fd = -1;           // a regular file, read from its beginning; not owned

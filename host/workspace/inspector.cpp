@@ -39,6 +39,11 @@ Result<boundary::Inspector> inspector_of(const GitCall& call) {
     out.import_git_dir = std::move(import);
     granted.push_back(call.import_git_dir);
   }
+  for (const std::string& path : call.writable) {
+    HR_TRY(root, boundary::resolve_root(path));
+    out.writable.push_back(std::move(root));
+  }
+  out.network = call.network;
   std::vector<std::string> readable = call.readable;
   std::sort(readable.begin(), readable.end());
   for (const std::string& path : readable) {
