@@ -5,6 +5,7 @@
 #include "core/input_file.hpp"
 #include "core/text.hpp"
 #include "manifest/manifest.hpp"
+#include "manifest/readiness.hpp"
 
 namespace hitchrail::cli {
 
@@ -62,7 +63,6 @@ Result<launch::Request> launch_request(const RunOptions& options) {
   request.resume = options.resume;
   request.executable = options.executable;
   request.relays = options.relays;
-  request.parent = options.parent;
   request.phase = options.phase;
   request.plan_artifact = options.plan_artifact;
   request.trust_owner = options.trust_owner;
@@ -70,6 +70,15 @@ Result<launch::Request> launch_request(const RunOptions& options) {
   HR_TRY(task, read_task(options));
   request.task = std::move(task);
   request.commit_policy = options.commits;
+  request.sandbox_given = options.sandbox_given;
+  request.budget = options.budget;
+  request.manifest_file = options.manifest_file;
+  request.parent = options.parent;
+  request.refuse_drift = options.refuse_drift;
+  request.override_reason = options.override_reason;
+  if (options.has_override) {
+    HR_CHECK(manifest::check_override_reason(options.override_reason));
+  }
   for (const auto& option : options.provider_options) {
     const auto equals = option.find('=');
     if (equals == std::string::npos || equals == 0) {

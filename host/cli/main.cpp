@@ -23,6 +23,10 @@ namespace {
 
 using namespace hitchrail::cli;
 
+std::string not_empty(const std::string& text) {
+  return text.empty() ? "the name is empty" : "";
+}
+
 constexpr const char* version_text = "hitchrail " HITCHRAIL_VERSION "\n";
 
 void add_common(CLI::App* app, Common& common) {
@@ -51,7 +55,9 @@ void add_launch(CLI::App* app, RunOptions& options) {
       ->type_name("FILE");
   app->add_option("--commits", options.commits, "Whether the agent may, must or must not commit")
       ->check(CLI::IsMember({"forbidden", "allowed", "required"}));
-  app->add_option("--sandbox", options.sandbox, "Sandbox preset (default: workspace)")->type_name("PRESET");
+  app->add_option("--sandbox", options.sandbox, "Sandbox preset (default: workspace)")
+      ->type_name("PRESET")
+      ->each([&options](const std::string&) { options.sandbox_given = true; });
   app->add_option("--phase", options.phase,
                   "What this run is for, and no more: explore, plan, implement, verify or publish");
   app->add_option("--plan-artifact", options.plan_artifact, "Where the plan of --phase plan shall stand")
@@ -61,9 +67,6 @@ void add_launch(CLI::App* app, RunOptions& options) {
   app->add_option("--resume", options.resume, "Continue the conversation of this attempt")
       ->type_name("ATTEMPT")
       ->each([&options](const std::string&) { options.has_resume = true; });
-  app->add_option("--parent", options.parent, "Compare with the launch of this attempt")
-      ->type_name("ATTEMPT")
-      ->check([](const std::string& text) { return std::string(text.empty() ? "the name is empty" : ""); });
   app->add_option("--provider-option", options.provider_options,
                   "Provider setting of the profile, repeatable")
       ->type_name("KEY=VALUE");
@@ -75,6 +78,22 @@ void add_launch(CLI::App* app, RunOptions& options) {
   app->add_flag("--trust-owner", options.trust_owner, "Accept a work tree that another user owns");
   app->add_option("--time-limit", options.time_limit_s, "End the run after this many seconds")
       ->check(CLI::Range(1, 31'536'000));
+  app->add_option("--budget", options.budget,
+                  "Limit of the run, e.g. runtimeSeconds=600, or enforcement=advisory; repeatable")
+      ->type_name("KEY=VALUE");
+  app->add_option("--override-readiness", options.override_reason,
+                  "Start although the task is not ready, and say why (at least 8 characters)")
+      ->type_name("REASON")
+      ->each([&options](const std::string&) { options.has_override = true; });
+  app->add_option("--manifest", options.manifest_file,
+                  "Exactly the launch of this manifest (preview --output), or refuse with each difference")
+      ->type_name("FILE")
+      ->check(not_empty);
+  auto* parent = app->add_option("--parent", options.parent, "Compare with the launch of this attempt")
+                     ->type_name("ATTEMPT")
+                     ->check(not_empty);
+  app->add_flag("--refuse-drift", options.refuse_drift, "Refuse when anything differs from --parent")
+      ->needs(parent);
   app->add_flag("--timings", options.timings, "Print what each stage cost, on stderr");
 }
 
@@ -396,9 +415,14 @@ int parse_and_run(int argc, char** argv) {
       "  hitchrail run --agent codex --worktree ../repo --task task.md --json");
   auto* preview = app.add_subcommand("preview", "Show what run would do, and change nothing");
   add_launch(preview, commands.preview);
+  preview
+      ->add_option("--output", commands.preview.output, "Also keep the launch manifest in a new FILE (0600)")
+      ->type_name("FILE")
+      ->check(not_empty);
   preview->footer(
       "Examples:\n  hitchrail preview --agent codex -m 'Fix the failing test'\n"
-      "  hitchrail preview --agent codex --task task.md --json | jq .manifest.digest");
+      "  hitchrail preview --agent codex --task task.md --output plan.json && \\\n"
+      "    hitchrail run --agent codex --task task.md --manifest plan.json");
   add_runs(app, commands);
   add_plugins(app, commands);
   add_cache(app, commands);

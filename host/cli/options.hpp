@@ -39,6 +39,13 @@ struct RunOptions {
   std::string parent;         // attempt id or unique prefix
   std::string phase;          // empty = the task file's, or none
   std::string plan_artifact;  // of phase plan
+  bool sandbox_given = false;
+  bool has_override = false;
+  std::string override_reason;
+  std::vector<std::string> budget;  // KEY=VALUE
+  std::string manifest_file;
+  bool refuse_drift = false;
+  std::string output;  // preview: keep the manifest here
 };
 
 struct RunsOptions {

@@ -2,6 +2,7 @@
 
 #include "attempt/attempt.hpp"
 #include "cli/follow.hpp"
+#include "cli/launch_notes.hpp"
 #include "cli/launch_options.hpp"
 #include "cli/options.hpp"
 #include "cli/print.hpp"
@@ -12,8 +13,6 @@
 #include "store/state_home.hpp"
 
 namespace hitchrail::cli {
-
-namespace {
 
 void print_timings(const launch::Timings& timings) {
   std::int64_t total = 0;
@@ -33,6 +32,8 @@ void print_notices(const std::vector<Error>& notices) {
     talk("warning[" + notice.code + "]: " + notice.object + ": " + notice.detail + ". " + notice.remedy);
   }
 }
+
+namespace {
 
 void print_warnings(const json::Value& manifest) {
   for (const auto& warning : manifest.get("enforcement").get("warnings").items()) {
@@ -59,13 +60,13 @@ Result<int> finish(const attempt::Directory& directory, const attempt::AttemptSt
   return status.state == attempt::State::completed && status.status == "success" ? 0 : 1;
 }
 
-Result<int> run(const RunOptions& options) {
+Result<int> run(const RunOptions& options, json::Value& particulars) {
   HR_TRY(request, launch_request(options));
-  auto attempted = launch::start(request);
+  auto attempted = launch::start(request, &particulars);
   if (attempted.has_error()) {
     HR_TRY(allowed, ask_for_trust(options, attempted.error()));
     if (allowed) {
-      attempted = launch::start(request);
+      attempted = launch::start(request, &particulars);
     }
   }
   HR_TRY(started, std::move(attempted));
@@ -96,74 +97,35 @@ Result<int> run(const RunOptions& options) {
   return finish(directory, status, options);
 }
 
-std::string list_of(const json::Value& items) {
-  std::string text;
-  for (const auto& item : items.items()) {
-    text += (text.empty() ? "" : " ") + item.as_string();
-  }
-  return text.empty() ? "none" : text;
-}
-
-void print_preview(const launch::Preview& preview) {
-  const json::Value& manifest = preview.launch_manifest;
-  const json::Value& runtime = manifest.get("runtime");
-  const json::Value& sandbox = manifest.get("sandbox");
-  line("would run   " + runtime.get("command").as_string() + " " + list_of(runtime.get("args")));
-  line("provider    " + preview.runtime_manifest.get("providerVersion").as_string() + " through adapter " +
-       preview.runtime_manifest.get("adapter").as_string());
-  const json::Value& worktree = runtime.get("worktree");
-  line("work tree   " + (worktree.is_string() ? worktree.as_string() : json::write(worktree)));
-  line("boundary    preset " + sandbox.get("presetId").as_string() + " (" +
-       sandbox.get("enforcement").as_string() + "), backend " + sandbox.get("backend").as_string() +
-       ", network " + sandbox.get("effective").get("network").as_string());
-  line("environment " + list_of(runtime.get("environmentKeys")));
-  line("credentials " + list_of(runtime.get("credentialReferences")));
-  const json::Value& enforcement = manifest.get("enforcement");
-  for (const auto& warning : enforcement.get("warnings").items()) {
-    line("warning     " + warning.get("code").as_string() + ": " + warning.get("detail").as_string());
-  }
-  for (const auto& blocker : enforcement.get("blockers").items()) {
-    line("BLOCKED     " + blocker.get("code").as_string() + ": " + blocker.get("detail").as_string());
-    line("            remedy: " + blocker.get("remediation").as_string());
-  }
-  line("task        " + std::to_string(preview.request_text.size()) + " bytes to the provider");
-  line("digest      " + manifest.get("digest").as_string());
-}
-
-Result<int> preview(const RunOptions& options) {
-  HR_TRY(request, launch_request(options));
-  HR_TRY(preview, launch::preview(request));
-  if (options.timings) {
-    print_timings(preview.timings);
-  }
-  print_notices(preview.notices);
-  if (options.common.json) {
-    json::Value value = json::Value::object();
-    value.set("manifest", preview.launch_manifest);
-    value.set("runtimeManifest", preview.runtime_manifest);
-    value.set("taskEnvelope", preview.task_envelope);
-    value.set("controls", manifest::derive_controls(preview.runtime_manifest));
+// Every reason, not just the first: a refusal by the manifest has them all.
+int refuse(const Error& error, const json::Value& particulars, bool json) {
+  const auto& blockers = particulars.get("blockers").items();
+  if (json) {
+    json::Value value = error_json(error);
+    for (auto& [name, inner] : value.members()) {
+      for (const auto& [key, list] : particulars.members()) {
+        if (!list.items().empty()) {
+          inner.set(key, list);
+        }
+      }
+    }
     out_json(value);
-  } else {
-    print_preview(preview);
+    return exit_code(error.kind);
   }
-  // Blockers are data here; the exit code still says that a run would be refused.
-  return launch::enforceable(preview.launch_manifest).has_error() ? exit_code(ErrorClass::refused) : 0;
-}
-
-int done(const Result<int>& result, bool json) {
-  std::fflush(stdout);
-  return result.has_error() ? report(result.error(), json) : result.value();
+  const int code = report(error, false);
+  for (std::size_t i = 1; i < blockers.size(); ++i) {
+    talk("  also " + blockers[i].get("code").as_string() + ": " + blockers[i].get("detail").as_string());
+  }
+  return code;
 }
 
 }  // namespace
 
 int run_command(const RunOptions& options) {
-  return done(run(options), options.common.json);
-}
-
-int preview_command(const RunOptions& options) {
-  return done(preview(options), options.common.json);
+  json::Value particulars = json::Value::object();
+  const Result<int> result = run(options, particulars);
+  std::fflush(stdout);
+  return result.has_error() ? refuse(result.error(), particulars, options.common.json) : result.value();
 }
 
 }  // namespace hitchrail::cli

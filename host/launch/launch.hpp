@@ -23,6 +23,7 @@
 #include "core/result.hpp"
 #include "launch/installation.hpp"
 #include "launch/timings.hpp"
+#include "manifest/drift.hpp"
 #include "manifest/task_spec.hpp"
 
 namespace hitchrail::launch {
@@ -56,7 +57,10 @@ struct Preview {
   json::Value runtime_manifest;
   json::Value task_envelope;
   json::Value launch_manifest;
-  std::string request_text;    // what the provider would be told
+  std::string request_text;                    // what the provider would be told
+  std::string planned_digest;                  // of --manifest, "" without one
+  std::vector<manifest::SectionChange> drift;  // how the launch differs from it now
+  std::string worktree;                        // its canonical path
   std::vector<Error> notices;  // what went wrong and cost time only: the probe cache could not be used
   Timings timings;
 };
@@ -70,8 +74,22 @@ struct Started {
   std::vector<Error> notices;
   Timings timings;
 };
-// Returns when the harness has been exec'd (or refused). The run then lives without the caller.
-Result<Started> start(const Request& request);
+// Returns when the harness has been exec'd (or refused). The run then lives without the caller. A refusal by
+// the manifest puts all its reasons into `particulars`: {blockers[], differences[]?}.
+Result<Started> start(const Request& request, json::Value* particulars = nullptr);
+
+// Success when nothing differs from the planned manifest; else manifest-drift, which names each difference.
+Status as_planned(const std::string& planned_digest, const std::vector<manifest::SectionChange>& drift);
+// [{section, beforeDigest, afterDigest, members[{path, before, after}]}]
+json::Value manifest_differences(const std::vector<manifest::SectionChange>& drift);
+// A manifest that was kept: of `preview --output`. One descriptor, a regular file, no link, at most 4 MiB;
+// its own digest, its shape and its cross checks. manifest-file-unreadable, manifest-file-unsafe,
+// manifest-too-large, manifest-file-invalid, manifest-digest-mismatch.
+Result<json::Value> read_manifest_file(const std::string& path);
+
+// For such a file: a new one, 0600, outside the worktree (in it, it would be part of what the manifest says).
+// manifest-output-exists, manifest-output-in-worktree.
+Status keep_manifest(const std::string& path, const Preview& preview);
 
 // The first blocker of a launch manifest as an Error; success when it is enforceable.
 Status enforceable(const json::Value& launch_manifest);

@@ -44,44 +44,62 @@ Result<Ground> survey(const Request& request, bool may_write) {
   return ground;
 }
 
+namespace {
+
+// A stage's value goes to its place in what is prepared so far.
+template <class T>
+Status keep(T& place, Result<T> result) {
+  if (result.has_error()) {
+    return std::move(result).error();
+  }
+  place = std::move(result).value();
+  return {};
+}
+
+}  // namespace
+
 Result<Prepared> prepare(const Ground& ground, const Request& request, Timings& timings) {
   HR_CHECK(manifest::check_task(request.task));
-  HR_TRY(profile, timings.measure("profile", [&] { return stage_profile(ground, request); }));
-  HR_TRY(planner, spawn_planner(ground, profile));
-  HR_TRY(program, timings.measure("program", [&] { return stage_program(ground, request, profile); }));
-  HR_TRY(probe, timings.measure("probe", [&] { return stage_probe(ground, profile, program, planner); }));
-  if (probe.failure && ground.may_write) {
-    return *probe.failure;  // a preview shows the manifest that says so
+  Prepared p;
+  HR_CHECK(keep(p.limits, stage_limits(request)));
+  HR_TRY(comparison, read_comparison(ground, request));
+  HR_CHECK(keep(p.profile, timings.measure("profile", [&] { return stage_profile(ground, request); })));
+  HR_TRY(planner, spawn_planner(ground, p.profile));
+  HR_CHECK(
+      keep(p.program, timings.measure("program", [&] { return stage_program(ground, request, p.profile); })));
+  HR_CHECK(keep(
+      p.probe, timings.measure("probe", [&] { return stage_probe(ground, p.profile, p.program, planner); })));
+  if (p.probe.failure && ground.may_write) {
+    return *p.probe.failure;  // a preview shows the manifest that says so
   }
-  HR_TRY(worktree, timings.measure("worktree", [&] { return stage_worktree(ground, request, profile); }));
+  HR_CHECK(keep(p.worktree,
+                timings.measure("worktree", [&] { return stage_worktree(ground, request, p.profile); })));
   HR_TRY(phase, stage_phase(ground, request));
   Request narrowed = request;
   if (phase.read_only()) {
     narrowed.commit_policy = "forbidden";
   }
-  auto reading = read_baseline(ground, worktree.worktree);
-  HR_TRY(trust, timings.measure("trust", [&] { return stage_trust(ground, request, profile, worktree); }));
+  auto reading = read_baseline(ground, p.worktree.worktree);
+  HR_CHECK(keep(p.trust, timings.measure(
+                             "trust", [&] { return stage_trust(ground, request, p.profile, p.worktree); })));
   auto judged = timings.measure("boundary", [&] {
-    return stage_boundary(ground, request, profile, program, worktree, trust, std::move(phase));
+    return stage_boundary(ground, request, p.profile, p.program, p.worktree, p.trust, std::move(phase));
   });
-  HR_TRY(baseline, timings.measure("baseline", [&] { return reading.get(); }));
-  worktree.baseline = std::move(baseline);
-  HR_TRY(boundary, std::move(judged));
-  HR_CHECK(judge_trust(trust, request, worktree, boundary));
+  HR_CHECK(keep(p.worktree.baseline, timings.measure("baseline", [&] { return reading.get(); })));
+  HR_CHECK(keep(p.boundary, std::move(judged)));
+  HR_CHECK(judge_trust(p.trust, request, p.worktree, p.boundary));
   HR_CHECK(timings.measure("planner", [&] { return planner.ready(); }));
-  HR_TRY(task, timings.measure("task", [&] {
-    return stage_task(ground, narrowed, profile, probe, worktree, boundary, planner);
-  }));
-  HR_TRY(gates, stage_gates(ground, request, task, boundary));
-  HR_TRY(plan, timings.measure("plan", [&] {
-    return stage_plan(ground, request, profile, program, probe, worktree, boundary, task, planner);
-  }));
-  HR_TRY(manifest, timings.measure("manifest", [&] {
-    return stage_manifest(ground, request, profile, program, probe, worktree, trust, boundary, task, plan);
-  }));
-  return Prepared{std::move(profile), std::move(program),  std::move(probe), std::move(worktree),
-                  std::move(trust),   std::move(boundary), std::move(task),  std::move(gates),
-                  std::move(plan),    std::move(manifest)};
+  HR_CHECK(keep(p.task, timings.measure("task", [&] {
+    return stage_task(ground, narrowed, p.profile, p.probe, p.worktree, p.boundary, planner);
+  })));
+  HR_CHECK(keep(p.gates, stage_gates(ground, request, p.task, p.boundary)));
+  HR_CHECK(keep(p.plan, timings.measure("plan", [&] {
+    return stage_plan(ground, request, p.profile, p.program, p.probe, p.worktree, p.boundary, p.task,
+                      p.limits, planner);
+  })));
+  HR_CHECK(keep(p.manifest,
+                timings.measure("manifest", [&] { return stage_manifest(ground, request, p, comparison); })));
+  return p;
 }
 
 Result<Preview> preview(const Request& request) {
@@ -95,10 +113,13 @@ Result<Preview> preview(const Request& request) {
   preview.task_envelope = std::move(prepared.task.envelope);
   preview.launch_manifest = std::move(prepared.manifest.manifest);
   preview.request_text = std::move(prepared.task.request_text);
+  preview.planned_digest = std::move(prepared.manifest.planned_digest);
+  preview.drift = std::move(prepared.manifest.drift);
+  preview.worktree = prepared.worktree.worktree.root;
   return preview;
 }
 
-Result<Started> start(const Request& request) {
+Result<Started> start(const Request& request, json::Value* particulars) {
   Timings timings;
   HR_TRY(ground, timings.measure("survey", [&] { return survey(request, true); }));
   if (ground.home) {  // what a killed `sandbox exec` left in a worktree would be taken for the operator's
@@ -106,6 +127,13 @@ Result<Started> start(const Request& request) {
     (void)swept;
   }
   HR_TRY(prepared, prepare(ground, request, timings));
+  if (particulars != nullptr) {
+    particulars->set("blockers", prepared.manifest.manifest.get("enforcement").get("blockers"));
+    if (!prepared.manifest.drift.empty()) {
+      particulars->set("differences", manifest_differences(prepared.manifest.drift));
+    }
+  }
+  HR_CHECK(as_planned(prepared.manifest.planned_digest, prepared.manifest.drift));
   HR_CHECK(enforceable(prepared.manifest.manifest));
   HR_TRY(started, stage_attempt(ground, request, prepared, timings));
   if (ground.cache_error) {

@@ -5,7 +5,10 @@
 #include "core/canonical.hpp"
 #include "core/ids.hpp"
 #include "launch/egress.hpp"
+#include "launch/origins.hpp"
 #include "launch/stages.hpp"
+#include "manifest/credentials.hpp"
+#include "manifest/readiness.hpp"
 
 namespace hitchrail::launch {
 
@@ -123,78 +126,147 @@ std::vector<std::string> environment_keys(const PlanStage& plan) {
   return keys;
 }
 
-void add_findings(manifest::LaunchManifestInput& input, const BoundaryStage& boundary) {
-  input.blockers.insert(input.blockers.end(), boundary.phase.blockers.begin(), boundary.phase.blockers.end());
-  input.warnings.insert(input.warnings.end(), boundary.phase.warnings.begin(), boundary.phase.warnings.end());
-  for (const auto& blocker : boundary.compiled.blockers) {
+void add_findings(manifest::LaunchManifestInput& input, const Prepared& prepared) {
+  const BoundaryStage& stage = prepared.boundary;
+  input.blockers.insert(input.blockers.end(), stage.phase.blockers.begin(), stage.phase.blockers.end());
+  input.warnings.insert(input.warnings.end(), stage.phase.warnings.begin(), stage.phase.warnings.end());
+  const boundary::Compiled& compiled = prepared.boundary.compiled;
+  for (const auto& blocker : compiled.blockers) {
     input.blockers.push_back({blocker.error.code, "sandbox", blocker.error.detail, blocker.error.remedy});
   }
-  for (const auto& warning : boundary.compiled.warnings) {
+  for (const auto& warning : compiled.warnings) {
     input.warnings.push_back({warning.code, "sandbox", warning.detail, ""});
   }
-  for (const auto& requirement : input.requirements) {
-    if (!requirement.satisfied) {
-      input.blockers.push_back({"provider-capability-unavailable", "providerRequirements",
-                                requirement.id + ": " + requirement.reason,
-                                "use a provider version that has it"});
-    }
+  for (const auto& finding : prepared.limits.budget.findings) {
+    (finding.blocks ? input.blockers : input.warnings)
+        .push_back({finding.code, finding.field, finding.detail, finding.remedy});
   }
+}
+
+Status add_readiness(const Request& request, const Prepared& prepared, manifest::LaunchManifestInput& input) {
+  manifest::ReadinessInput gate;
+  gate.message = request.task.message;
+  gate.acceptance_criteria = request.task.acceptance_criteria.size();
+  gate.verification_gates = request.task.gates.size();
+  gate.expected_outputs = request.task.expected_outputs.size();
+  gate.clean_worktree = !prepared.worktree.baseline.dirty;
+  gate.required = request.task.readiness_required;
+  gate.override_reason = request.override_reason;
+  HR_TRY(readiness, manifest::judge_readiness(gate));
+  input.readiness = readiness.section;
+  if (readiness.blocked) {
+    input.blockers.push_back({"readiness-not-met", "readiness", readiness.detail,
+                              "complete the task, or --override-readiness REASON"});
+  } else if (readiness.section.get("overridden").as_bool()) {
+    input.warnings.push_back({"readiness-overridden", "readiness", readiness.detail, ""});
+  } else if (!request.override_reason.empty()) {
+    input.warnings.push_back(
+        {"readiness-override-unused", "readiness", "the task is ready; there was nothing to override", ""});
+  }
+  return {};
+}
+
+// Names only; a login file by its place in the conversation's home.
+Status add_credentials(const Prepared& prepared, manifest::LaunchManifestInput& input) {
+  const profiles::SupportProfile& profile = prepared.profile.profile;
+  manifest::CredentialPlanInput plan;
+  plan.credentials_allowed = prepared.boundary.preset.credentials != boundary::Credentials::none;
+  plan.boot_names = profile.credential_allowlist;
+  plan.passed = input.environment_keys;
+  if (prepared.boundary.login_file) {
+    plan.login_file = profile.login_home_path;
+  }
+  plan.runtime_manifest = prepared.probe.runtime_manifest;
+  HR_TRY(sealed, manifest::build_credential_plan(plan));
+  for (const auto& reference : sealed.get("references").items()) {
+    input.credential_references.push_back(reference.get("reference").as_string());
+  }
+  input.credentials = std::move(sealed);
+  return {};
+}
+
+void add_program(const Request& request, const Prepared& prepared, manifest::LaunchManifestInput& input) {
+  input.requested_agent = request.agent;
+  input.selected_agent = prepared.profile.profile.id;
+  input.routing_reason = "asked for by the operator";
+  input.harness_support = support_json(prepared.profile.profile);
+  input.model = prepared.limits.model;
+  input.command = prepared.program.executable.path;
+  input.args = prepared.plan.planned.plan.argv;
+  input.working_directory = prepared.plan.command.cwd;
+  input.worktree = prepared.worktree.worktree.root;
+  input.environment_keys = environment_keys(prepared.plan);
+  input.plan = plan_json(prepared.plan.planned.plan);
+  input.time_limit_s = prepared.limits.time_limit_s;
+  input.budget = prepared.limits.budget.section;
+}
+
+// What differs from the parent is recorded; it blocks only when the operator says so.
+Result<json::Value> with_parent(const Request& request, manifest::LaunchManifestInput input,
+                                json::Value parent) {
+  HR_TRY(alone, manifest::build_launch_manifest(input));
+  parent.erase("parent");
+  const auto changes = manifest::diff(alone, parent);
+  input.parent = manifest::lineage(parent, changes);
+  if (request.refuse_drift && !changes.empty()) {
+    std::string sections;
+    for (const auto& change : changes) {
+      sections += (sections.empty() ? "" : ", ") + change.field;
+    }
+    input.blockers.push_back(
+        {"parent-drift", "parent",
+         "this launch differs from " + parent.get("attemptId").as_string() + " in " + sections,
+         "leave --refuse-drift out to have it recorded only"});
+  }
+  return manifest::build_launch_manifest(input);
 }
 
 }  // namespace
 
-Result<ManifestStage> stage_manifest(const Ground& ground, const Request& request,
-                                     const ProfileStage& profile, const ProgramStage& program,
-                                     const ProbeStage& probe, const WorktreeStage& worktree,
-                                     const TrustStage& trust, const BoundaryStage& boundary,
-                                     const TaskStage& task, const PlanStage& plan) {
+Result<ManifestStage> stage_manifest(const Ground& ground, const Request& request, const Prepared& prepared,
+                                     const Comparison& comparison) {
+  const TaskStage& task = prepared.task;
   manifest::LaunchManifestInput input;
   input.created_at_ms = task.created_unix_ms;
   input.task_id = task.task_id;
   input.attempt_id = task.attempt_id;
   input.attempt_path = ground.state_path + "/" + attempt::attempts_folder + "/" + task.attempt_id;
   input.envelope = task.envelope;
-  input.runtime_manifest = probe.runtime_manifest;
-  const bool required = boundary.preset.enforcement == boundary::Enforcement::required;
-  manifest::LaunchNeeds needs;
-  needs.resume = worktree.resumed.has_value();
-  judge_runtime(probe, profile, request.model, required, needs, input);
-  input.harness_support = support_json(profile.profile);
-  input.requested_agent = request.agent;
-  input.selected_agent = profile.profile.id;
-  input.routing_reason = "asked for by the operator";
+  input.runtime_manifest = prepared.probe.runtime_manifest;
+  const bool required = prepared.boundary.preset.enforcement == boundary::Enforcement::required;
   input.instructions = task.instructions;
   input.warnings = task.warnings;
-  input.workspace_trust = trust.evidence;
-  input.instructions.insert(input.instructions.end(), trust.instructions.begin(), trust.instructions.end());
-  if (trust.blocker) {
-    input.blockers.push_back(*trust.blocker);
+  input.workspace_trust = prepared.trust.evidence;
+  input.instructions.insert(input.instructions.end(), prepared.trust.instructions.begin(),
+                            prepared.trust.instructions.end());
+  if (prepared.trust.blocker) {
+    input.blockers.push_back(*prepared.trust.blocker);
   }
-  input.model = request.model;
-  input.command = program.executable.path;
-  input.args = plan.planned.plan.argv;
-  input.working_directory = plan.command.cwd;
-  input.worktree = worktree.worktree.root;
-  input.environment_keys = environment_keys(plan);
-  for (const auto& name : plan.secret_names) {
-    input.credential_references.push_back("env:" + name);
-  }
-  if (boundary.login_file) {
-    input.credential_references.push_back("file:" + profile.profile.login_home_path);
-  }
-  input.plan = plan_json(plan.planned.plan);
-  input.sandbox = sandbox_json(boundary, plan, probe.runtime_manifest.get("digest"));
-  input.phase = boundary.phase.evidence;
-  if (worktree.resumed) {
+  add_program(request, prepared, input);
+  manifest::LaunchNeeds needs;
+  needs.resume = prepared.worktree.resumed.has_value();
+  needs.budget = input.budget;
+  judge_runtime(prepared.probe, prepared.profile, input.model, required, needs, input);
+  HR_CHECK(add_credentials(prepared, input));
+  HR_CHECK(add_readiness(request, prepared, input));
+  input.sandbox =
+      sandbox_json(prepared.boundary, prepared.plan, prepared.probe.runtime_manifest.get("digest"));
+  input.phase = prepared.boundary.phase.evidence;
+  input.worktree_manifest = prepared.worktree.manifest;
+  input.foreign_owner_trusted = request.trust_owner;
+  if (prepared.worktree.resumed) {
     input.conversation = task.envelope.get("conversation");
   }
-  input.origins = {{"runtime.command", "agent-profile", profile.profile.id, 200},
-                   {"sandbox.presetId", "run", "operator", 300},
-                   {"runtime.args", "provider", profile.plugin.elf.note.provider_id, 100}};
-  add_findings(input, boundary);
+  input.origins = origins_of(request, prepared);
+  add_findings(input, prepared);
   ManifestStage stage;
-  HR_TRY(manifest, manifest::build_launch_manifest(input));
+  HR_TRY(manifest, comparison.parent ? with_parent(request, input, *comparison.parent)
+                                     : manifest::build_launch_manifest(input));
   stage.manifest = std::move(manifest);
+  if (comparison.planned) {
+    stage.planned_digest = comparison.planned->get("digest").as_string();
+    stage.drift = manifest::diff(stage.manifest, *comparison.planned);
+  }
   return stage;
 }
 

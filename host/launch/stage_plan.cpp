@@ -12,6 +12,7 @@
 #include "attempt/attempt.hpp"
 #include "core/file.hpp"
 #include "launch/stages.hpp"
+#include "manifest/credentials.hpp"
 
 namespace hitchrail::launch {
 
@@ -25,7 +26,7 @@ bool contains(const std::vector<std::string>& list, const std::string& name) {
 
 json::Value launch_json(const Request& request, const ProfileStage& profile, const ProbeStage& probe,
                         const WorktreeStage& worktree, const BoundaryStage& boundary,
-                        const boundary::Inside& inside) {
+                        const LimitsStage& limits, const boundary::Inside& inside) {
   json::Value value = json::Value::object();
   value.set("schemaVersion", "launch-request/v1");
   value.set("profileId", profile.profile.id);
@@ -33,8 +34,8 @@ json::Value launch_json(const Request& request, const ProfileStage& profile, con
   value.set("worktree", inside.worktree);
   value.set("home", inside.home);
   value.set("temp", inside.temp);
-  if (!request.model.empty()) {
-    value.set("model", request.model);
+  if (!limits.model.empty()) {
+    value.set("model", limits.model);
   }
   if (worktree.resumed) {
     json::Value conversation = json::Value::object();
@@ -98,7 +99,9 @@ Status add_entry(Environment& environment, const plugins::EnvEntry& entry,
   if (credential && preset.credentials == boundary::Credentials::none) {
     return {};
   }
-  if (credential) {
+  // Whatever list it stands on: a value that its name calls a credential is redacted and takes the secrets'
+  // way.
+  if (credential || manifest::names_credential(entry.name)) {
     environment.secret_names.push_back(entry.name);
     environment.secrets.push_back({entry.name, value});
   } else {
@@ -147,11 +150,11 @@ boundary::RunDirectories planned_directories(const Ground& ground, const std::st
 Result<PlanStage> stage_plan(const Ground& ground, const Request& request, const ProfileStage& profile,
                              const ProgramStage& program, const ProbeStage& probe,
                              const WorktreeStage& worktree, const BoundaryStage& boundary,
-                             const TaskStage& task, plugins::Planner& planner) {
+                             const TaskStage& task, const LimitsStage& limits, plugins::Planner& planner) {
   PlanStage stage;
   const boundary::Inside inside =
       boundary::inside(boundary.compiled, planned_directories(ground, task.attempt_id));
-  const json::Value document = launch_json(request, profile, probe, worktree, boundary, inside);
+  const json::Value document = launch_json(request, profile, probe, worktree, boundary, limits, inside);
   HR_TRY(planned, planner.launch(json::write(document), worktree.resumed ? HR_LAUNCH_RESUME : HR_LAUNCH_NEW,
                                  task.request_text));
   stage.planned = std::move(planned);

@@ -14,6 +14,8 @@
 #include "launch/phase.hpp"
 #include "launch/presets.hpp"
 #include "launch/trust.hpp"
+#include "manifest/budget.hpp"
+#include "manifest/drift.hpp"
 #include "manifest/manifest.hpp"
 #include "plugins/planner.hpp"
 #include "plugins/plugins.hpp"
@@ -153,6 +155,14 @@ std::vector<std::pair<std::string, std::string>> git_identity(const workspace::W
 // Run directories as they will be called; they do not exist yet, identities are empty.
 boundary::RunDirectories planned_directories(const Ground& ground, const std::string& attempt_id);
 
+// What the run may use up: the budget, and what follows from it for time and model.
+struct LimitsStage {
+  manifest::Budget budget;
+  std::uint64_t time_limit_s = 0;  // the smaller of --time-limit and the budget's; 0 = none
+  std::string model;               // as asked for, or of a downgrade
+};
+Result<LimitsStage> stage_limits(const Request& request);
+
 struct PlanStage {
   plugins::PlannedLaunch planned;
   std::vector<std::pair<std::string, std::string>> environment;  // without secrets
@@ -163,17 +173,14 @@ struct PlanStage {
 Result<PlanStage> stage_plan(const Ground& ground, const Request& request, const ProfileStage& profile,
                              const ProgramStage& program, const ProbeStage& probe,
                              const WorktreeStage& worktree, const BoundaryStage& boundary,
-                             const TaskStage& task, plugins::Planner& planner);
+                             const TaskStage& task, const LimitsStage& limits, plugins::Planner& planner);
 
 struct ManifestStage {
   json::Value manifest;
+  // Against --manifest: what the operator saw, and how the launch differs from it now.
+  std::string planned_digest;  // "" without one
+  std::vector<manifest::SectionChange> drift;
 };
-Result<ManifestStage> stage_manifest(const Ground& ground, const Request& request,
-                                     const ProfileStage& profile, const ProgramStage& program,
-                                     const ProbeStage& probe, const WorktreeStage& worktree,
-                                     const TrustStage& trust, const BoundaryStage& boundary,
-                                     const TaskStage& task, const PlanStage& plan);
-
 // The verification gates' plan (gate_plans.hpp), null when the task has none; what stands in their way is
 // added to the boundary's blockers and warnings.
 struct GateStage {
@@ -183,8 +190,17 @@ struct GateStage {
 Result<GateStage> stage_gates(const Ground& ground, const Request& request, const TaskStage& task,
                               BoundaryStage& boundary);
 
-// Everything before the first change, in order.
+// What a launch is compared with, read before anything is looked at.
+struct Comparison {
+  std::optional<json::Value> planned;  // of --manifest
+  std::optional<json::Value> parent;   // of --parent, else of --resume
+};
+// Codes: manifest-file-*, manifest-digest-mismatch, manifest-file-invalid, parent-manifest-unreadable, and
+// those of finding an attempt.
+Result<Comparison> read_comparison(const Ground& ground, const Request& request);
+// Everything before the first change, in order; each stage adds its own.
 struct Prepared {
+  LimitsStage limits;
   ProfileStage profile;
   ProgramStage program;
   ProbeStage probe;
@@ -196,6 +212,9 @@ struct Prepared {
   PlanStage plan;
   ManifestStage manifest;
 };
+// From all that was prepared before.
+Result<ManifestStage> stage_manifest(const Ground& ground, const Request& request, const Prepared& prepared,
+                                     const Comparison& comparison);
 Result<Prepared> prepare(const Ground& ground, const Request& request, Timings& timings);
 
 // Lease and attempt row, or the refusal that names the run in the way.

@@ -52,6 +52,9 @@ json::Value header_json(const Request& request, const Prepared& prepared) {
     header.set("worktreeManifestId", *managed);
     header.set("ownershipLeaseId", prepared.worktree.manifest.get("ownershipLeaseId"));
   }
+  if (!prepared.manifest.planned_digest.empty()) {
+    header.set("plannedManifestDigest", prepared.manifest.planned_digest);
+  }
   if (prepared.worktree.resumed) {
     header.set("resumedFrom", prepared.worktree.resumed->attempt_id);
   }
@@ -65,7 +68,7 @@ attempt::NewAttempt new_attempt(const Request& request, const Prepared& prepared
   fresh.identity.provider = prepared.profile.profile.adapter_id;
   fresh.identity.adapter = prepared.profile.plugin.elf.note.provider_id;
   fresh.identity.agent = request.agent;
-  fresh.identity.model = request.model;
+  fresh.identity.model = prepared.limits.model;
   fresh.worktree = prepared.worktree.worktree.root;
   fresh.created_unix_ms = prepared.task.created_unix_ms;
   fresh.header = header_json(request, prepared);
@@ -148,7 +151,7 @@ Result<Programs> open_programs(const Installation& installation, const boundary:
   return programs;
 }
 
-std::string spawn_document(const Request& request, const Prepared& prepared) {
+std::string spawn_document(const Prepared& prepared) {
   const plugins::LaunchPlan& plan = prepared.plan.planned.plan;
   auto parts = [](const std::vector<plugins::Part>& list) {
     attempt::PartList out;
@@ -172,7 +175,7 @@ std::string spawn_document(const Request& request, const Prepared& prepared) {
   }
   document.snapshot(prepared.plan.planned.snapshot);
   wire::Limits limits{};
-  limits.run_wall_ms = request.time_limit_s * 1000;
+  limits.run_wall_ms = prepared.limits.time_limit_s * 1000;
   document.limits(limits);
   std::uint32_t flags = 0;
   flags |= plan.close_input ? wire::flag_close_input : 0u;
@@ -204,7 +207,7 @@ Status spawn(const Ground& ground, const Request& request, Prepared& prepared, c
   HR_TRY(home_fd, open_at(directory.fd(), "home", O_RDONLY | O_DIRECTORY));
   attempt::SpawnRequest spawn;
   spawn.shim_program = programs.shim.get();
-  spawn.document = spawn_document(request, prepared);
+  spawn.document = spawn_document(prepared);
   spawn.attempt = directory.fd();
   spawn.init_program = programs.init.get();
   spawn.init_plan = plan_fd.get();

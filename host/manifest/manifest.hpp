@@ -213,17 +213,13 @@ struct LaunchManifestInput {
   std::vector<Origin> origins;
   std::vector<Finding> blockers, warnings;
 };
+// Also a blocker for each requirement that is not satisfied, a probe that failed and a credential that would
+// need a broker. No string leaf of the document has the shape of a secret (manifest-secret); an argument that
+// holds the task's text has it replaced by "<prompt>".
 Result<json::Value> build_launch_manifest(const LaunchManifestInput& input);
+// Of a document that was read back, strictly: digest, shape of every section, the cross checks between them
+// (launch_check.cpp lists them), order of lists, and the secret test again.
 Status check_launch_manifest(const json::Value& document);
-Result<std::string> launch_material_digest(const json::Value& document);
-
-struct SectionChange {
-  std::string field;
-  std::string before, after;  // digests of the sections, or "absent"
-};
-// Section by section, in the manifest's order, over material content only: times, attempt ids and run
-// directories never differ.
-std::vector<SectionChange> diff(const json::Value& current, const json::Value& parent);
 
 // ---- text
 // ----------------------------------------------------------------------------------------------------

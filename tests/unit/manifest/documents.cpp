@@ -2,6 +2,9 @@
 
 #include <catch2/catch.hpp>
 
+#include "manifest/credentials.hpp"
+#include "manifest/readiness.hpp"
+
 namespace hitchrail::manifest::test {
 namespace {
 
@@ -107,6 +110,14 @@ LaunchManifestInput launch_input() {
                                        {"enforcement", "required"},
                                        {"decision", "enforce"},
                                        {"effective", json::Value::object({{"network", "host"}})}});
+  ReadinessInput ready;
+  ready.message = "Mend the parser.";
+  input.readiness = judge_readiness(ready).value().section;
+  CredentialPlanInput credentials;
+  credentials.boot_names = {"SCRIPT_API_KEY"};
+  credentials.passed = {"HOME", "SCRIPT_API_KEY"};
+  credentials.runtime_manifest = input.runtime_manifest;
+  input.credentials = built(build_credential_plan(credentials));
   input.origins = {{"sandbox.presetId", "system-default", "default preset", 0}};
   return input;
 }

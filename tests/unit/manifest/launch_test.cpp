@@ -2,6 +2,8 @@
 
 #include "core/json.hpp"
 #include "documents.hpp"
+#include "manifest/credentials.hpp"
+#include "manifest/drift.hpp"
 
 namespace hitchrail::manifest::test {
 namespace {
@@ -25,6 +27,11 @@ LaunchManifestInput other_attempt() {
   envelope.task_id = "task_2";
   envelope.created_at_ms += 1;
   input.runtime_manifest = envelope.runtime_manifest;
+  CredentialPlanInput credentials;
+  credentials.boot_names = {"SCRIPT_API_KEY"};
+  credentials.passed = {"HOME", "SCRIPT_API_KEY"};
+  credentials.runtime_manifest = input.runtime_manifest;
+  input.credentials = built(build_credential_plan(credentials));
   input.envelope = envelope_of(envelope);
   input.attempt_id = "attempt_2";
   input.task_id = "task_2";
@@ -41,8 +48,14 @@ TEST_CASE("a launch manifest is sealed, enforceable without blockers, and holds 
   CHECK(document.get("enforcement").get("enforceable").as_bool());
   CHECK(json::write(document.get("runtime").get("environmentKeys")) == R"(["HOME","PATH"])");
   CHECK(document.get("instructions").items().at(0).find("content") == nullptr);
-  for (const char* later : {"tools", "permissions", "resources", "budget", "workspaceTrust", "readiness"}) {
-    CHECK(document.find(later) == nullptr);
+  // What nobody asked for is said so.
+  for (const char* section : {"tools", "permissions", "resources"}) {
+    CHECK(document.get(section).get("enforcement").as_string() == "not-required");
+  }
+  CHECK(json::write(document.get("budget")) == R"({"enabled":false,"scope":"run"})");
+  CHECK(json::write(document.get("requiredHealthChecks")) == "[]");
+  for (const char* absent : {"workspaceTrust", "phase", "conversation", "parent"}) {
+    CHECK(document.find(absent) == nullptr);
   }
 }
 
@@ -70,9 +83,9 @@ TEST_CASE("each changed section is named, once, in the manifest's order") {
   input.args.push_back("--fast");
   input.sandbox.set("presetId", "permissive");
   input.instructions.at(0).content += " more";
-  input.tools = json::Value::object({{"allowed", json::Value::array()}});
+  input.conversation = json::Value::object({{"mode", "resume"}});
   const json::Value current = built(build_launch_manifest(input));
-  CHECK(changed_sections(current, parent) == "instructions runtime tools sandbox ");
+  CHECK(changed_sections(current, parent) == "instructions runtime conversation sandbox ");
   const std::vector<SectionChange> changes = diff(current, parent);
   CHECK(changes.at(2).before == "absent");
   CHECK(changes.at(2).after.starts_with("sha256:"));
