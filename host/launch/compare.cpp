@@ -2,7 +2,6 @@
 // to be checked; nothing of them is ever taken as input.
 
 #include <fcntl.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -11,6 +10,7 @@
 #include "attempt/attempt.hpp"
 #include "core/canonical.hpp"
 #include "core/file.hpp"
+#include "core/input_file.hpp"
 #include "launch/launch.hpp"
 #include "launch/stages.hpp"
 
@@ -24,28 +24,6 @@ Error file_error(const char* code, const std::string& path, std::string detail) 
   return Error{ErrorClass::usage,   code,
                "read the manifest", path,
                std::move(detail),   "make a new one with hitchrail preview --output FILE"};
-}
-
-Result<std::string> manifest_bytes(const std::string& path) {
-  // A FIFO must not make us wait, a terminal not become ours.
-  auto opened = open_at(AT_FDCWD, path, O_RDONLY | O_NONBLOCK | O_NOCTTY);
-  if (opened.has_error()) {
-    const bool link = opened.error().code == "eloop";
-    return file_error(link ? "manifest-file-unsafe" : "manifest-file-unreadable", path,
-                      link ? "it is a symbolic link" : opened.error().detail);
-  }
-  const Fd file = std::move(opened).value();
-  struct stat status {};
-  if (::fstat(file.get(), &status) != 0 || !S_ISREG(status.st_mode)) {
-    return file_error("manifest-file-unsafe", path, "it is no regular file");
-  }
-  auto text = read_all(file.get(), max_manifest_bytes);
-  if (text.has_error()) {
-    const bool large = text.error().code == "file-too-large";
-    return file_error(large ? "manifest-too-large" : "manifest-file-unreadable", path,
-                      large ? "it has more than 4 MiB" : text.error().detail);
-  }
-  return text;
 }
 
 // An attempt's own manifest, as its header vouches for it; builds before this one wrote fewer sections.
@@ -82,7 +60,11 @@ Result<json::Value> attempt_manifest(const Ground& ground, const std::string& at
 }  // namespace
 
 Result<json::Value> read_manifest_file(const std::string& path) {
-  HR_TRY(text, manifest_bytes(path));
+  HR_TRY(text,
+         read_input_file(path, {.subject = "manifest",
+                                .max_bytes = max_manifest_bytes,
+                                .standard_input = false,
+                                .too_large_remedy = "make a new one with hitchrail preview --output FILE"}));
   auto document = json::parse(text, json::Duplicates::refuse, path, {max_manifest_bytes, 200'000});
   if (document.has_error()) {
     return file_error("manifest-file-invalid", path, document.error().detail);

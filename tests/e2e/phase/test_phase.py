@@ -182,7 +182,7 @@ class Phase(support.TestCase):
             text = file.read()
         self.world.write(path, text.replace('"filesystem.write":[]', '"filesystem.write":["<workspace>"]').encode(), 0o600)
         done = self.world.run("preview", *self.world.script_args(self.repo), "--json", "-m", DONE, "--parent", self.world.attempts()[0])
-        self.assertEqual((done.error_code, done.code), ("phase-parent-unreadable", 3), done)
+        self.assertEqual((done.error_code, done.code), ("parent-manifest-unreadable", 3), done)
 
     def test_controls_are_the_attempts_own(self):
         self.assertEqual(self.run_script(DONE).code, 0)
