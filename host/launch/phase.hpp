@@ -47,6 +47,7 @@ struct PhaseStage {
 
   // Set by judge_phase():
   json::Value evidence;  // the manifest's `phase`: {evidence, sourceReferences}; null without a phase
+  json::Value sources;   // what each of its sources said
   std::vector<manifest::Finding> blockers, warnings;
 };
 Result<PhaseStage> stage_phase(const Ground& ground, const Request& request);

@@ -331,6 +331,7 @@ Status judge_phase(PhaseStage& phase, const profiles::SupportProfile& profile, c
   input.sources.push_back(policy_source(phase, sandbox));
   HR_TRY(outcome, manifest::compile_phase(input));
   phase.evidence = std::move(outcome.section);
+  phase.sources = std::move(outcome.sources);
   phase.blockers = std::move(outcome.blockers);
   phase.warnings = std::move(outcome.warnings);
   if (phase.commit_required && phase.read_only()) {

@@ -125,6 +125,10 @@ class Compiler {
     PhaseOutcome outcome;
     outcome.effective = effective_;
     outcome.section = section();
+    outcome.sources = json::Value::array();
+    for (const PhaseSource& source : input_.sources) {
+      outcome.sources.push(source_json(source));
+    }
     outcome.blockers = std::move(blockers_);
     outcome.warnings = std::move(warnings_);
     return outcome;

@@ -75,6 +75,7 @@ struct PhaseInput {
 struct PhaseOutcome {
   Authority effective;
   json::Value section;            // {evidence, sourceReferences}: the manifest's `phase`
+  json::Value sources;            // what each source said: the digests of sourceReferences are of these
   std::vector<Finding> blockers;  // codes begin with "phase-"
   std::vector<Finding> warnings;
 };

@@ -39,16 +39,26 @@ class Audit(support.TestCase):
     def prepare(self):
         self.world.write(os.path.join(self.repo, "src", "main.txt"), b"two\n")  # the operator's own, left alone
         self.world.write(os.path.join(self.repo, "notes"), b"mine\n")
+        self.world.write(os.path.join(self.repo, "AGENTS.md"), b"Be brief.\n")
+        self.world.git(self.repo, "remote", "add", "origin", "https://example.org/repo.git")
 
     def attempt_of_a_run(self):
+        """One with a bit of everything: dirt, instructions, a phase, a parent, a gate, a change of its own and a payload in spill/."""
         self.prepare()
-        script = ("message hi\nwrite src/made.txt made\nmessage %s\ndone success x\nexit 0\nend\n" % ("long " * 2500))
-        gates = [{"id": "made", "description": "It was made.", "command": ["grep", "made", "src/made.txt"]}]
-        task = self.world.write(os.path.join(self.world.root, "task.json"), json.dumps(
-            {"message": "script\n" + script, "verificationGates": gates}).encode())
-        done = self.world.run("run", *self.world.script_args(self.repo), "--task", task)
+        self.run_script("message hi\ndone success x\nexit 0\nend\n", "--phase", "implement")
+        parent = self.world.attempts()[0]
+        script = "message hi\nwrite src/made.txt made\nmessage %s\ndone success x\nexit 0\nend\n" % ("long " * 2500)
+        task = os.path.join(self.world.root, "task.json")
+        self.world.write(task, json.dumps({"message": script, "verificationGates": [
+            {"id": "says", "description": "says something", "command": ["sh", "-c", "echo fine"]}]}).encode())
+        self.run_script(None, "--phase", "implement", "--parent", parent, "--task", task)
+        (name,) = set(self.world.attempts()) - {parent}
+        return self.world.attempt_dir(name)
+
+    def run_script(self, script, *more):
+        message = [] if script is None else ["-m", script]
+        done = self.world.run("run", *self.world.script_args(self.repo), *message, *more)
         self.assertEqual(done.code, 0, done.err)
-        return self.world.attempt_dir(self.world.attempts()[0])
 
     def walk(self, folder):
         adapter = os.path.join(support.BUILD, "test-plugins", "script.so")
@@ -67,8 +77,8 @@ class Audit(support.TestCase):
         for name in names:
             with open(os.path.join(folder, name)) as file:
                 for number, line in enumerate(file, 1):
-                    for digits in HEX.findall(line):
-                        found.setdefault(digits, "%s:%d" % (name, number))
+                    for match in HEX.finditer(line):
+                        found.setdefault(match.group(), "%s:%d %s" % (name, number, line[max(0, match.start() - 60):match.start()]))
         return found
 
     def test_every_digest_of_an_attempt_is_made_again(self):
@@ -76,7 +86,7 @@ class Audit(support.TestCase):
         done = self.walk(folder)
         self.assertEqual(done.returncode, 0, done.stderr[-2000:])
         made = set(HEX.findall("\n".join(line for line in done.stdout.decode().splitlines() if line.startswith("ok "))))
-        missing = {where: digits for digits, where in self.digests_in(folder).items() if digits not in made | NO_DIGESTS}
+        missing = {digits: where for digits, where in self.digests_in(folder).items() if digits not in made | NO_DIGESTS}
         self.assertEqual(missing, {})
         self.assertGreater(len(os.listdir(os.path.join(folder, "spill"))), 0)
 
@@ -86,7 +96,7 @@ class Audit(support.TestCase):
         files += [os.path.join("manifests", name) for name in sorted(os.listdir(os.path.join(folder, "manifests")))]
         files += [os.path.join("spill", name) for name in os.listdir(os.path.join(folder, "spill"))]
         for name in [None, *files]:  # without a change the copy passes
-            copy = os.path.join(self.world.root, "copy")
+            copy = os.path.join(os.path.dirname(folder), "copy")
             shutil.copytree(folder, copy, ignore=lambda _, names: [n for n in names if n in ("s", "c", "home", "git", "temp")])
             if name:
                 self.change(os.path.join(copy, name), name)
