@@ -41,7 +41,12 @@ Status preset_still(const Ground& ground, const Request& request, const Boundary
 
 Status second_look(const Ground& ground, const Request& request, const Prepared& prepared,
                    const boundary::RunDirectories& run) {
-  // The walk over the writable roots is what takes time; the rest goes on beside it.
+  // Three that wait for different things: the walk over the writable roots for the disk, the baseline for
+  // git, and the rest for the database and a few files.
+  std::future<Status> baseline = std::async(std::launch::async, [&] {
+    return workspace::baseline_still(prepared.worktree.worktree, prepared.worktree.baseline,
+                                     workspace::inspector_git(ground.machine()));
+  });
   std::future<Status> policy = std::async(std::launch::async, [&]() -> Status {
     HR_CHECK(adapter_still(ground, prepared.profile));
     HR_CHECK(preset_still(ground, request, prepared.boundary));
@@ -49,10 +54,11 @@ Status second_look(const Ground& ground, const Request& request, const Prepared&
   });
   const Status bounds =
       boundary::recheck(prepared.boundary.compiled, prepared.program.executable, run, boundary::Recheck::all);
-  HR_CHECK(policy.get());
+  const Status others = policy.get();
+  const Status tree = baseline.get();
   HR_CHECK(bounds);
-  return workspace::baseline_still(prepared.worktree.worktree, prepared.worktree.baseline,
-                                   workspace::inspector_git(ground.machine()));
+  HR_CHECK(others);
+  return tree;
 }
 
 }  // namespace hitchrail::launch

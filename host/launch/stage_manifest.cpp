@@ -245,7 +245,9 @@ Result<ManifestStage> stage_manifest(const Ground& ground, const Request& reques
   add_program(request, prepared, input);
   manifest::LaunchNeeds needs;
   needs.resume = prepared.worktree.resumed.has_value();
-  needs.budget = input.budget;
+  if (input.budget.get("enforcement").as_string() == "required") {
+    needs.budget = input.budget;  // an advisory one is recorded, and asks nothing of the provider
+  }
   judge_runtime(prepared.probe, prepared.profile, input.model, required, needs, input);
   HR_CHECK(add_credentials(prepared, input));
   HR_CHECK(add_readiness(request, prepared, input));

@@ -237,8 +237,10 @@ void end_unstarted(const attempt::Directory& directory, const Programs& programs
   if (slot.has_value() && slot.value().state == wire::exit_prepared) {
     wire::ExitSlot ended = slot.value();
     ended.state = wire::exit_ended;
-    std::strncpy(ended.cause, "start-failed", sizeof ended.cause - 1);
-    const std::string detail = error.code + ": " + error.detail;
+    // What the second look refuses ends the run with its own code; what could not be done, as start-failed.
+    const bool refused = error.kind == ErrorClass::refused;
+    std::strncpy(ended.cause, refused ? error.code.c_str() : "start-failed", sizeof ended.cause - 1);
+    const std::string detail = refused ? error.detail : error.code + ": " + error.detail;
     std::strncpy(ended.cause_detail, detail.c_str(), sizeof ended.cause_detail - 1);
     (void)attempt::write_exit_slot(directory.fd(), ended);
   }
