@@ -86,7 +86,7 @@ std::vector<manifest::Origin> origins_of(const Request& request, const Prepared&
   origins.option("runtime.workingDirectory", "--worktree", true);
   origins.system("taskEnvelope.commitPolicy", "allowed");
   origins.task("taskEnvelope.commitPolicy", !request.task.commit_policy.empty());
-  origins.option("taskEnvelope.commitPolicy", "--commit-policy", !request.commit_policy.empty());
+  origins.option("taskEnvelope.commitPolicy", "--commits", !request.commit_policy.empty());
   origins.task("readiness.missingRequired", !request.task.readiness_required.empty());
   origins.option("readiness.overridden", "--override-readiness", !request.override_reason.empty());
   origins.option("conversation", "--resume", prepared.worktree.resumed.has_value());
