@@ -23,22 +23,21 @@ void count_interrupt(int) {
   interrupts = interrupts + 1;
 }
 
-// Installed for the time of an interactive follow. No SA_RESTART: the wait for the journal must end at once.
+void install(int flags) {
+  struct sigaction action {};
+  action.sa_handler = count_interrupt;
+  action.sa_flags = flags;
+  ::sigemptyset(&action.sa_mask);
+  ::sigaction(SIGINT, &action, nullptr);
+}
+
+// Counting during an interactive follow. No SA_RESTART: the wait for the journal must end at once.
 class InterruptCounter {
  public:
-  InterruptCounter() {
-    interrupts = 0;
-    struct sigaction action {};
-    action.sa_handler = count_interrupt;
-    ::sigemptyset(&action.sa_mask);
-    ::sigaction(SIGINT, &action, &before_);
-  }
+  InterruptCounter() { install(0); }
   InterruptCounter(const InterruptCounter&) = delete;
   InterruptCounter& operator=(const InterruptCounter&) = delete;
-  ~InterruptCounter() { ::sigaction(SIGINT, &before_, nullptr); }
-
- private:
-  struct sigaction before_ {};
+  ~InterruptCounter() { ::signal(SIGINT, SIG_DFL); }
 };
 
 class LiveLine {
@@ -192,6 +191,10 @@ Result<attempt::AttemptStatus> wait_finished(const attempt::Directory& directory
     }
     ::usleep(2'000);
   }
+}
+
+void hold_interrupts() {
+  install(SA_RESTART);
 }
 
 Status follow(const attempt::Directory& directory, const FollowOptions& options) {

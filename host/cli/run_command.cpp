@@ -62,6 +62,9 @@ Result<int> finish(const attempt::Directory& directory, const attempt::AttemptSt
 
 Result<int> run(const RunOptions& options, json::Value& particulars) {
   HR_TRY(request, launch_request(options));
+  if (!options.detach) {
+    request.before_attempt = hold_interrupts;
+  }
   auto attempted = launch::start(request, &particulars);
   if (attempted.has_error()) {
     HR_TRY(allowed, ask_for_trust(options, attempted.error()));

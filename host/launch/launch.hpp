@@ -14,6 +14,7 @@
 // readiness overrides, budgets, queues.
 
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -29,6 +30,8 @@
 namespace hitchrail::launch {
 
 struct Request {
+  // Called when everything was judged and before the first change: from here on Ctrl-C means to stop the run.
+  std::function<void()> before_attempt;
   ExtraDirs dirs;
   std::string agent;
   std::string worktree = ".";

@@ -135,6 +135,9 @@ Result<Started> start(const Request& request, json::Value* particulars) {
   }
   HR_CHECK(as_planned(prepared.manifest.planned_digest, prepared.manifest.drift));
   HR_CHECK(enforceable(prepared.manifest.manifest));
+  if (request.before_attempt) {
+    request.before_attempt();
+  }
   HR_TRY(started, stage_attempt(ground, request, prepared, timings));
   if (ground.cache_error) {
     started.notices.push_back(*ground.cache_error);

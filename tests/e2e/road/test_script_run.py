@@ -113,6 +113,15 @@ class ScriptRun(support.TestCase):
         self.assertEqual(run.returncode, 1, (out, err))
         self.assertEqual(self.world.journal()[-1]["kind"], "run.interrupted")
 
+    def test_ctrl_c_as_soon_as_there_is_an_attempt_stops_it_too(self):
+        run = self.world.start("run", *self.world.script_args(self.repo), "-m", "message up\nsleep 30000\nexit 0\nend\n",
+                               stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        support.wait_until(self.world.attempts, interval=0.0005)
+        run.send_signal(signal.SIGINT)
+        out, err = run.communicate(timeout=60)
+        self.assertEqual(run.returncode, 1, (out, err))
+        self.assertEqual(self.world.journal()[-1]["kind"], "run.interrupted")
+
     def test_a_killed_watcher_leaves_the_run_alive(self):
         run = self.world.start("run", *self.world.script_args(self.repo), "-m",
                                "sleep 1500\ndone success x\nexit 0\nend\n",
