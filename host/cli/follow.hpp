@@ -16,7 +16,8 @@ struct FollowOptions {
       false;  // Ctrl-C stops the run (once: gracefully, twice: at once); a live line on a terminal
   std::uint64_t after = 0;
 };
-// From now on Ctrl-C is counted instead of ending this process; an interactive follow() acts on what came since.
+// From now on Ctrl-C is counted instead of ending this process; an interactive follow() acts on what came
+// since.
 void hold_interrupts();
 // Returns at the terminal event, at the present end without `follow`, or when nothing lives that could write
 // more (error run-needs-recovery).

@@ -54,7 +54,8 @@ Status cleanup(int attempt_dirfd, const json::Value& header, bool keep_git) {
     }
   }
   (void)pathfs::remove_tree_beneath(attempt_dirfd, "temp");
-  (void)pathfs::remove_tree_beneath(attempt_dirfd, "gate-scratch");  // of a gate that was killed with its finisher
+  (void)pathfs::remove_tree_beneath(attempt_dirfd,
+                                    "gate-scratch");  // of a gate that was killed with its finisher
   if (!keep_git) {
     (void)pathfs::remove_tree_beneath(attempt_dirfd, "git");
     (void)pathfs::remove_tree_beneath(attempt_dirfd, "git-base");

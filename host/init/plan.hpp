@@ -97,7 +97,7 @@ enum StepFlag : std::uint32_t {
   recursive = 1u << 3,  // submounts come along and get the same attributes
   optional = 1u << 4,   // step_open, step_source: absence is no error; steps and rules on it are left out
   idmapped = 1u << 5,   // step_mount, step_overlay, step_layer, with switch_user: the owner idmap_uid/gid on
-                       // disk appears as outside_uid/gid, everybody else as himself
+                        // disk appears as outside_uid/gid, everybody else as himself
   idmap_optional = 1u << 6,  // where the file system does not allow that, as it is
   whole = 1u << 7,           // step_proc: not subset=pid
 };                           // nosuid is always set

@@ -128,7 +128,6 @@ json::Value derive_controls(const json::Value& runtime_manifest);
 // ---- task-envelope/v1
 // ----------------------------------------------------------------------------------------
 
-
 struct TaskEnvelopeInput {
   std::string task_id;
   TaskSpec task;  // subject.objective is the title; the message is kept byte for byte as subject.message

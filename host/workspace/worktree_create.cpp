@@ -53,7 +53,14 @@ class Creator {
       : state_(state), what_(what), git_(git) {}
 
   Result<WorktreeManifest> run() {
-    HR_CHECK(look());
+    Status looked = look();
+    if (looked.has_error()) {
+      HR_TRY(taken_back, take_back_half_made(looked.error().code));
+      if (taken_back) {
+        looked = look();
+      }
+    }
+    HR_CHECK(looked);
     HR_TRY(manifests, WorktreeManifests::open(state_, store::Access::write));
     manifests_ = std::move(manifests);
     HR_CHECK(plan());
@@ -215,6 +222,43 @@ class Creator {
     manifest_.created_at = now;
   }
 
+  // A maker that was killed may have left the very branch or path that stands in the way.
+  Result<bool> take_back_half_made(const std::string& code) {
+    if (code != "branch-exists" && code != "worktree-path-exists") {
+      return false;
+    }
+    auto manifests = WorktreeManifests::open(state_, store::Access::read);
+    if (manifests.has_error()) {
+      return false;  // nothing was ever made
+    }
+    HR_TRY(others, manifests.value().all([](const std::string&, const Error&) {}));
+    const auto in_the_way = [&](const WorktreeManifest& other) {
+      return other.repository.common_git_dir == source_.common_dir && other.creation != "ready" &&
+             other.removed_at.empty() && (other.branch == manifest_.branch || other.path == manifest_.path);
+    };
+    if (std::none_of(others.begin(), others.end(), in_the_way)) {
+      return false;
+    }
+    HR_TRY(writable, WorktreeManifests::open(state_, store::Access::write));
+    HR_TRY(planning, writable.lock_all(kPlannerWait));
+    HR_TRY(again, writable.all([](const std::string&, const Error&) {}));
+    for (WorktreeManifest& other : again) {
+      if (in_the_way(other)) {
+        HR_CHECK(abandon(writable, other));
+      }
+    }
+    return true;
+  }
+
+  Status abandon(WorktreeManifests& manifests, WorktreeManifest& other) {
+    auto held = manifests.lock(other.id);
+    if (held.has_error()) {
+      return refusal(ErrorClass::refused, "worktree-being-made", other.id,
+                     "another hitchrail is making " + other.path + " right now", "wait for it");
+    }
+    return abandon_worktree(manifests, held.value(), other, git_);
+  }
+
   // One maker a path: what a dead one left is taken back, a living one is waited for by nobody.
   Status plan() {
     HR_TRY(fingerprint, origin_fingerprint(source_));
@@ -232,12 +276,7 @@ class Creator {
                        "Hitchrail made a worktree at " + other.path + ", which is not there any more",
                        "hitchrail worktrees prune");
       }
-      auto held = manifests_.lock(other.id);
-      if (held.has_error()) {
-        return refusal(ErrorClass::refused, "worktree-being-made", other.id,
-                       "another hitchrail is making " + other.path + " right now", "wait for it");
-      }
-      HR_CHECK(abandon_worktree(manifests_, held.value(), other, git_));
+      HR_CHECK(abandon(manifests_, other));
     }
     HR_TRY(lock, manifests_.lock(manifest_.id));
     lock_ = std::move(lock);
