@@ -69,6 +69,9 @@ Result<json::Value> read_manifest_file(const std::string& path) {
   if (document.has_error()) {
     return file_error("manifest-file-invalid", path, document.error().detail);
   }
+  if (document.value().find("digest") == nullptr) {
+    return file_error("manifest-file-invalid", path, "it is no document with a digest");
+  }
   if (const Status sealed = verify_document(document.value()); sealed.has_error()) {
     const bool mismatch = sealed.error().code == "digest-mismatch";
     return file_error(mismatch ? "manifest-digest-mismatch" : "manifest-file-invalid", path,

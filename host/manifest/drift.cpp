@@ -18,6 +18,7 @@ constexpr std::array kIgnored = {
     Ignored{"createdAt", "when the plan was made"},
     Ignored{"taskId", "a name made from the task's text, which taskEnvelope.materialDigest covers"},
     Ignored{"attemptId", "a new one in each attempt"},
+    Ignored{"workspace.ownershipAttemptId", "this attempt, when it owns a worktree of Hitchrail's"},
     Ignored{"taskEnvelope.digest", "covers times and the attempt id; materialDigest is compared"},
     Ignored{"providerRuntime.digest", "covers the time of the probe; materialDigest is compared"},
     Ignored{"instructions.*.digest", "covers names of the attempt; materialDigest is compared"},

@@ -248,6 +248,7 @@ std::vector<std::string> all_constraints(const TaskSpec& task) {
 json::Value subject_section(const TaskEnvelopeInput& input, Fields& fields) {
   const TaskSpec& task = input.task;
   const std::string title = task.title.empty() ? first_line(task.message) : task.title;
+  fields.no_secret("subject.title", task.title);  // a title is shown and listed; the message is the prompt
   return object_of(
       {{"id", fields.text("subject.id", input.task_id, kId)},
        {"title", fields.text("subject.title", title, bounds::short_characters * 4)},

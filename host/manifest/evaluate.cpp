@@ -172,7 +172,8 @@ std::vector<std::string> launch_requirements(const LaunchNeeds& needs) {
   add(needs.fork, {"run.fork", "run.follow-up"});
   add(needs.tools || needs.mcp, {"tool.calls"});
   add(needs.mcp, {"tool.mcp"});
-  if (needs.budget.get("enabled").as_bool()) {
+  // What is only recorded needs nobody who counts it.
+  if (needs.budget.get("enabled").as_bool() && needs.budget.get("enforcement").as_string() != "advisory") {
     const json::Value& limits =
         needs.budget.find("limits") != nullptr ? needs.budget.get("limits") : needs.budget;
     const auto limited = [&](const char* name) { return !limits.get(name).is_null(); };

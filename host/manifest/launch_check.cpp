@@ -1,9 +1,12 @@
 // A run-launch-manifest/v1 that was read back. Recomputed or compared: the document's digest; the credential
 // plan's digest and its binding to the runtime manifest; the filesystem evidence's binding, policy hash and
-// posture; readiness, its override and its blocker; enforceable and the blockers; order and uniqueness of
-// every list that is a set; shapes of all sections; the secret test on every leaf.
+// posture; owner and base of the worktree; readiness, its override and its blocker; enforceable and the
+// blockers; order and uniqueness of every list that is a set; shapes of all sections; the secret test on
+// every leaf.
 
 #include <algorithm>
+#include <array>
+#include <string_view>
 
 #include "core/canonical.hpp"
 #include "manifest/credentials.hpp"
@@ -189,6 +192,24 @@ Status check_readiness(const json::Value& document) {
   return {};
 }
 
+Status check_workspace(const json::Value& document) {
+  const json::Value& workspace = document.get("workspace");
+  constexpr std::array<std::string_view, 5> sources = {"remote", "local", "local-stale", "legacy-adopted",
+                                                       "legacy-launch-head"};
+  const std::string& source = workspace.get("baseResolutionSource").as_string();
+  if (std::find(sources.begin(), sources.end(), source) == sources.end()) {
+    return invalid_field("workspace.baseResolutionSource", "there is no such source");
+  }
+  const json::Value* owner = workspace.find("ownershipAttemptId");
+  if (owner != nullptr && *owner != document.get("attemptId")) {
+    return invalid_field("workspace.ownershipAttemptId", "another attempt's");
+  }
+  if ((owner != nullptr) != (workspace.find("worktreeManifestId") != nullptr)) {
+    return invalid_field("workspace.ownershipAttemptId", "it goes with worktreeManifestId");
+  }
+  return {};
+}
+
 Status check_filesystem(const json::Value& document) {
   const json::Value& sandbox = document.get("sandbox");
   const json::Value* evidence = sandbox.find("filesystem");
@@ -270,6 +291,7 @@ Status check_launch_manifest(const json::Value& document) {
   }
   HR_CHECK(check_lists(document));
   HR_CHECK(check_credential_plan(document.get("credentials"), document.get("providerRuntime")));
+  HR_CHECK(check_workspace(document));
   HR_CHECK(check_filesystem(document));
   if (const json::Value* phase = document.find("phase")) {
     HR_CHECK(check_phase(*phase));

@@ -156,6 +156,9 @@ json::Value workspace_section(const LaunchManifestInput& input) {
   for (const auto& [name, value] : input.worktree_manifest.members()) {
     out.set(name, value);
   }
+  if (!input.worktree_manifest.is_null()) {
+    out.set("ownershipAttemptId", input.attempt_id);
+  }
   if (input.foreign_owner_trusted) {
     out.set("foreignOwnerTrusted", true);
   }

@@ -10,8 +10,8 @@
 // worktree-not-a-repository, worktree-bare, worktree-foreign-owner, worktree-metadata-unsafe (a link, FIFO or
 // device in the git directory), worktree-gitdir-foreign (a .git file whose git directory does not point
 // back), worktree-core-worktree, worktree-alternates-foreign, worktree-unsupported, worktree-unsafe-entry.
-// Does not do yet: worktree manifests and leases on disk (the database has the lease), fetching a base,
-// checkpoints.
+// Worktrees of Hitchrail's own making, with their manifests and owners: worktree_manifest.hpp. Does not do yet:
+// fetching a base, checkpoints.
 
 #include <chrono>
 #include <cstdint>
