@@ -306,7 +306,8 @@ Result<TaskEnvelope> build_task_envelope(const TaskEnvelopeInput& input) {
 }
 
 Result<std::string> envelope_material_digest(const json::Value& document) {
-  constexpr std::array<std::string_view, 4> kWhen = {"attempt", "subject.id", "workspace.baseline.capturedAt",
+  constexpr std::array<std::string_view, 5> kWhen = {"attempt", "subject.id", "workspace.ownershipAttemptId",
+                                                     "workspace.baseline.capturedAt",
                                                      "launchManifest.digest"};
   return material_digest(document, kWhen);
 }

@@ -93,6 +93,21 @@ class Kept(launches.Launches):
         self.assertIn(b"runtime.model: absent -> \"other\"", words.err)
 
 
+class Owned(launches.Launches):
+    def test_a_worktree_of_hitchrails_is_recorded_with_its_owner_and_a_kept_plan_of_it_runs(self):
+        path = os.path.join(self.world.root, "tree")
+        made = self.world.run("worktrees", "create", "--json", "--repository", self.repo, "--branch", "mine", path)
+        self.assertEqual(made.code, 0, made)
+        agent = self.world.script_args(path)
+        kept = self.keep(agent=agent)["manifest"]["workspace"]
+        self.assertEqual(kept["baseResolutionSource"], "local")
+        done = self.run_kept(agent=agent)
+        self.assertEqual(done.code, 0, done)
+        ran = self.document()
+        self.assertEqual(ran["workspace"]["ownershipAttemptId"], self.world.attempts()[0])
+        self.assertEqual(ran["workspace"]["ownershipLeaseId"], kept["ownershipLeaseId"])
+
+
 class BadFiles(launches.Launches):
     """What is given to --manifest is a claim: each way to be wrong has its code, and nothing starts."""
 
