@@ -18,6 +18,8 @@
 namespace hitchrail::workspace {
 namespace {
 
+constexpr std::size_t kMaxHeadLog = 4u << 20;
+
 std::string now_text() {
   return iso8601(unix_millis_now());
 }
@@ -49,9 +51,11 @@ class Inspection {
       add(branch.error().code == "worktree-branch-mismatch" ? "branch-mismatch" : "inspection-failed",
           branch.error().detail);
     }
-    for (const Status& done : {files(worktree), commits(worktree)}) {
+    for (const Status& done : {files(worktree), flagged(worktree), unfinished(worktree), commits(worktree),
+                               left_behind(worktree)}) {
       if (done.has_error()) {
         add("inspection-failed", done.error().code + ": " + done.error().detail);
+        return;  // what git cannot read for one question it cannot read for the next
       }
     }
   }
@@ -79,6 +83,70 @@ class Inspection {
     }
     if (untracked != 0) {
       add("untracked", counted(untracked, "untracked file"));
+    }
+    return {};
+  }
+
+  // What the index tells git not to look at may well have been edited.
+  Status flagged(const Worktree& worktree) {
+    HR_TRY(output, git_output(ground_.git, call(worktree, {"ls-files", "-v", "-z"})));
+    std::size_t flagged = 0;
+    for (std::size_t at = 0; at < output.size();) {
+      const char flag = output[at];
+      flagged += (flag >= 'a' && flag <= 'z') || flag == 'S' ? 1U : 0U;
+      const std::size_t end = output.find('\0', at);
+      at = end == std::string::npos ? output.size() : end + 1;
+    }
+    if (flagged != 0) {
+      add("dirty", counted(flagged, "file") + " that git was told not to look at");
+    }
+    return {};
+  }
+
+  // A merge, rebase, cherry-pick or bisection that was begun here.
+  Status unfinished(const Worktree& worktree) {
+    for (const char* name : {"MERGE_HEAD", "CHERRY_PICK_HEAD", "REVERT_HEAD", "BISECT_LOG", "rebase-merge",
+                             "rebase-apply", "sequencer"}) {
+      HR_TRY(there, pathfs::identify_at(worktree.git_fd->get(), name));
+      if (there.type != pathfs::FileType::absent) {
+        add("dirty", std::string("something is not finished: ") + name);
+      }
+    }
+    return {};
+  }
+
+  // Commits that only the worktree's own log of HEAD still names; it goes with the worktree.
+  Status left_behind(const Worktree& worktree) {
+    auto log = read_metadata(worktree.git_fd->get(), "logs/HEAD", kMaxHeadLog);
+    if (log.has_error()) {
+      return pathfs::is(log.error(), pathfs::Code::not_found) ? Status{} : Status(log.error());
+    }
+    HR_TRY(refs, read_refs(worktree.common_fd->get(), worktree.object_format));
+    std::set<std::string> named;
+    for (std::size_t at = 0; at < log.value().size();) {
+      const std::size_t end = std::min(log.value().find('\n', at), log.value().size());
+      const std::size_t first = log.value().find(' ', at);
+      const std::size_t second = first == std::string::npos ? first : log.value().find(' ', first + 1);
+      if (second != std::string::npos && second < end) {
+        const std::string oid = log.value().substr(first + 1, second - first - 1);
+        if (oid.find_first_not_of('0') != std::string::npos && valid_oid(oid, worktree.object_format)) {
+          named.insert(oid);
+        }
+      }
+      at = end + 1;
+    }
+    HR_TRY(head, read_head(worktree));
+    std::string revisions = "^" + m_.base.commit + "\n";
+    revisions += head.oid.empty() ? "" : "^" + head.oid + "\n";
+    for (const auto& [name, oid] : refs.oids) {
+      revisions += "^" + oid + "\n";
+    }
+    for (const std::string& oid : named) {
+      revisions += oid + "\n";
+    }
+    HR_TRY(lost, named.empty() ? Result<std::size_t>(0) : count(worktree, revisions));
+    if (lost != 0) {
+      add("unmerged", counted(lost, "commit") + " that only this worktree's log of HEAD names");
     }
     return {};
   }

@@ -37,6 +37,29 @@ class Refused(trees.Trees):
         self.assertEqual(self.remove(self.id).code, 0)
         self.assertEqual((os.path.exists(self.path), self.leftovers(), self.branches()), (False, [], ["main"]))
 
+    def test_files_that_git_was_told_not_to_look_at(self):
+        for flag in ("--skip-worktree", "--assume-unchanged"):
+            self.world.git(self.path, "update-index", flag, "README")
+            self.assertEqual(self.reasons(), ["dirty"], flag)
+            self.world.git(self.path, "update-index", "--no-" + flag[2:], "README")
+        self.assertEqual(self.remove(self.id).code, 0)
+
+    def test_a_commit_that_only_the_log_of_head_names(self):
+        self.world.git(self.path, "checkout", "-q", "--detach")
+        self.commit()
+        self.world.git(self.path, "checkout", "-q", "work")
+        self.assertEqual(self.reasons(), ["unmerged"])
+        self.world.git(self.path, "branch", "kept", "HEAD@{1}")
+        self.assertEqual(self.remove(self.id).code, 0)
+
+    def test_a_merge_that_is_not_finished(self):
+        self.world.git(self.repo, "checkout", "-q", "-b", "side")
+        self.world.git(self.repo, "commit", "-q", "--allow-empty", "-m", "side")
+        self.world.git(self.path, "merge", "-q", "--no-ff", "--no-commit", "side")
+        self.assertEqual(self.reasons(), ["dirty"])
+        self.world.git(self.path, "merge", "--abort")
+        self.assertEqual(self.remove(self.id).code, 0)
+
     def test_ignored_files_speak_against_nothing(self):
         self.world.write(os.path.join(self.repo, ".git", "info", "exclude"), b"build\n")
         self.world.write(os.path.join(self.path, "build"), b"x")
