@@ -4,9 +4,9 @@
 //
 // Promises: what the run could not read the gate cannot read (denied paths, masked dotfiles and nested git
 // directories are found again by identity, wherever the run moved them); nothing of the run's writable roots
-// or of its private git directory is changed: a layer that is thrown away lies over each (native), or they
-// are only read; no network, no credential, no home of the conversation; no namespaces or mounts of its own,
-// also under an advisory preset. Machine facts (system trees, devices, Landlock's ABI) are those of the
+// or of the git directory it is given is changed: a layer that is thrown away lies over each (native), or
+// they are only read; no network, no credential, no home of the conversation; no namespaces or mounts of its
+// own, also under an advisory preset. Machine facts (system trees, devices, Landlock's ABI) are those of the
 // machine now. Refuses: verification-policy-invalid, backend-unavailable, hidden-lost (something hidden is
 // neither at its place nor anywhere that could be looked at).
 

@@ -59,6 +59,7 @@ Status cleanup(int attempt_dirfd, const json::Value& header, bool keep_git) {
   if (!keep_git) {
     (void)pathfs::remove_tree_beneath(attempt_dirfd, "git");
     (void)pathfs::remove_tree_beneath(attempt_dirfd, "git-base");
+    (void)pathfs::remove_tree_beneath(attempt_dirfd, "git-gate");
   }
   return {};
 }

@@ -17,7 +17,9 @@
 #include "core/canonical.hpp"
 #include "core/file.hpp"
 #include "core/ids.hpp"
+#include "manifest/gate_command.hpp"
 #include "pathfs/edit.hpp"
+#include "workspace/gate_git.hpp"
 
 namespace hitchrail::finish {
 namespace {
@@ -191,12 +193,12 @@ class Runner {
   Gates out_;
 };
 
-// Home and temporary directory of a gate without mounts of its own; the private git directory.
+// Home and temporary directory of a gate without mounts of its own; the git directory kept for gates.
 Result<boundary::RunDirectories> Runner::directories(const boundary::Compiled& compiled) {
   boundary::RunDirectories run;
   HR_TRY(base, attempt_path(attempt_dirfd_));
   if (compiled.has_git) {
-    HR_TRY(git, boundary::resolve_root(base + "/git"));
+    HR_TRY(git, boundary::resolve_root(base + "/" + workspace::gate_git_name));
     run.git = std::move(git);
   }
   if (compiled.backend == boundary::Backend::native) {
@@ -273,6 +275,10 @@ Outcome Runner::one(const PlannedGate& gate) {
   }
   if (gate.argv.empty()) {
     return skipped("no-command");
+  }
+  if (!manifest::names_program(gate.argv)) {  // env would print its environment, and that is no check
+    return not_started(Error{ErrorClass::failed, "gate-command-invalid", "run a gate", gate.id,
+                             "Its command names no program.", ""});
   }
   if (gates_stopped()) {
     return skipped("stopped");

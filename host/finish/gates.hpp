@@ -4,9 +4,10 @@
 //
 // Promises: a gate is run by `/usr/bin/env -- ARGV` (never a shell) in a boundary of its own, from the run's
 // policy as it was kept at launch (gate plan below): no network, no credential, no home of the conversation,
-// no other process; what it writes into the worktree lands in a layer that is thrown away, or, where no
-// overlay can be had, nowhere (the result says which). Time, output, processes and memory are bounded; all of
-// it dies with the finisher. Whatever goes wrong with a gate is that gate's result, never an error of the
+// no other process; git shows the launch's state and nothing of the run's own git directory
+// (workspace/gate_git.hpp); what it writes into the worktree lands in a layer that is thrown away, or, where
+// no overlay can be had, nowhere (the result says which). Time, output, processes and memory are bounded; all
+// of it dies with the finisher. Whatever goes wrong with a gate is that gate's result, never an error of the
 // finish. Run again by the next finisher as long as no terminal event is written. Refuses: a gate plan whose
 // bytes are not those of the launch (reason gate-plan-changed: nothing is run).
 //

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <cstring>
+#include <vector>
 
 #include "attempt/attempt.hpp"
 #include "attempt/exit_slot.hpp"
@@ -20,6 +21,7 @@
 #include "launch/second_look.hpp"
 #include "launch/stages.hpp"
 #include "runner/config.hpp"
+#include "workspace/gate_git.hpp"
 
 namespace hitchrail::launch {
 
@@ -252,9 +254,14 @@ Status fill_directory(const Ground& ground, Prepared& prepared, int attempt_dirf
   HR_TRY(home, open_at(attempt_dirfd, "home", O_RDONLY | O_DIRECTORY));
   HR_CHECK(fill_home(home.get(), prepared.plan, prepared.boundary, prepared.profile, prepared.worktree));
   HR_CHECK(fill_git(ground, prepared, attempt_dirfd));
+  std::vector<const char*> given = {"home", "temp", "git"};
+  if (!prepared.gates.document.is_null()) {
+    HR_CHECK(workspace::keep_git_for_gates(prepared.worktree.worktree, attempt_dirfd));
+    given.push_back(workspace::gate_git_name);
+  }
   const boundary::Compiled& compiled = prepared.boundary.compiled;
   if (compiled.uid != ::geteuid() || compiled.gid != ::getegid()) {
-    for (const char* name : {"home", "temp", "git"}) {
+    for (const char* name : given) {
       HR_TRY(tree, open_at(attempt_dirfd, name, O_RDONLY | O_DIRECTORY));
       HR_CHECK(give_tree(tree.get(), compiled.uid, compiled.gid));
     }

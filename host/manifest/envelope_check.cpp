@@ -3,10 +3,13 @@
 
 #include <algorithm>
 #include <set>
+#include <string>
+#include <vector>
 
 #include "core/canonical.hpp"
 #include "manifest/envelope_parts.hpp"
 #include "manifest/fields.hpp"
+#include "manifest/gate_command.hpp"
 #include "manifest/task_bounds.hpp"
 
 namespace hitchrail::manifest {
@@ -243,6 +246,13 @@ void check_gates(Reader& in, const json::Value& document) {
             });
     if (command.get("argv").items().empty()) {
       in.fail(at + ".command.argv", "at least one is needed");
+    }
+    std::vector<std::string> argv;
+    for (const json::Value& argument : command.get("argv").items()) {
+      argv.push_back(argument.as_string());
+    }
+    if (!argv.empty() && !names_program(argv)) {
+      in.fail(at + ".command.argv", "it names no program");
     }
     in.integer(at + ".command.timeoutMs", command.get("timeoutMs"), bounds::min_timeout_ms,
                bounds::max_timeout_ms);

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "core/text.hpp"
+#include "manifest/gate_command.hpp"
 #include "manifest/task_bounds.hpp"
 
 namespace hitchrail::manifest {
@@ -158,6 +159,10 @@ Gate gate(Fields& fields, TaskReader& in, std::set<std::string>& seen) {
   if (fields.has("command")) {
     gate.argv = fields.texts(
         "command", {.min_items = 1, .max_items = bounds::argv, .max = bounds::argument, .unique = false});
+    if (!gate.argv.empty() && !names_program(gate.argv)) {
+      in.fail(fields.mark("command"), "task-bounds", "`" + fields.name("command") + "` names no program",
+              "a program and its arguments, one list item each; only NAME=VALUE may stand before it");
+    }
   }
   const auto timeout = fields.optional_integer("timeoutMs", bounds::min_timeout_ms, bounds::max_timeout_ms);
   if (timeout && !fields.has("command")) {

@@ -7,6 +7,7 @@
 
 #include "core/canonical.hpp"
 #include "core/file.hpp"
+#include "workspace/gate_git.hpp"
 #include "workspace/git_call.hpp"
 #include "workspace/git_config.hpp"
 #include "workspace/launch_state.hpp"
@@ -189,6 +190,22 @@ struct State {
   RefTable refs;
 };
 
+// Of what the host itself wrote: directories and files, nothing else.
+Status copy_git_tree(int from, int to, const Maker& make) {
+  HR_TRY(names, pathfs::list_directory(from));
+  for (const std::string& name : names) {
+    HR_TRY(what, pathfs::identify_at(from, name));
+    if (what.type == pathfs::FileType::directory) {
+      HR_TRY(below, pathfs::open_directory_beneath(from, name));
+      HR_TRY(made, make.directory(to, name));
+      HR_CHECK(copy_git_tree(below.get(), made.get(), make));
+    } else {
+      HR_CHECK(copy_index_file(from, name, to, make));
+    }
+  }
+  return {};
+}
+
 Status fill(const Worktree& worktree, const State& state, const std::vector<std::string>& stores, int dir,
             const Maker& make) {
   HR_TRY(objects, make.directory(dir, "objects"));
@@ -259,6 +276,20 @@ Result<PrivateGit> prepare_private_git(const Worktree& worktree, int attempt_dir
   out.user_name = value("user.name");
   out.user_email = value("user.email");
   return out;
+}
+
+Status keep_git_for_gates(const Worktree& worktree, int attempt_dirfd) {
+  const Maker make(worktree);
+  HR_CHECK(remove_tree_at(attempt_dirfd, gate_git_name));
+  HR_TRY(own, open_at(attempt_dirfd, "git", O_RDONLY | O_DIRECTORY));
+  HR_TRY(kept, make.directory(attempt_dirfd, gate_git_name));
+  HR_CHECK(copy_git_tree(own.get(), kept.get(), make));
+  auto index = pathfs::open_regular_beneath(kept.get(), "index");
+  if (index.has_error()) {
+    return pathfs::is(index.error(), pathfs::Code::not_found) ? Status{} : Status(index.error());
+  }
+  const struct timespec times[2] = {{1, 0}, {1, 0}};  // 0 would mean to git that it has no time
+  return ::futimens(index.value().get(), times) == 0 ? Status{} : errno_error("set time", "index", errno);
 }
 
 }  // namespace hitchrail::workspace

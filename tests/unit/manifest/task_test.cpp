@@ -218,6 +218,13 @@ TEST_CASE("fields out of their bounds are refused with their place") {
   CHECK(with("verificationTimeoutMs: 99\n") == "task-bounds t.yaml:2:24");
   CHECK(with("verificationTimeoutMs: 86400001\n") == "task-bounds t.yaml:2:24");
   CHECK(with("verificationGates: [{id: a, description: d, command: []}]\n") == "task-bounds t.yaml:2:54");
+  for (const char* nothing :
+       {"[CI=1]", "[A=b, C=d]", "[\"-\"]", "[-i, \"true\"]", "[A=b, \"-\"]", "[\"-u=x\", \"true\"]"}) {
+    INFO(nothing);
+    CHECK(with(std::string("verificationGates: [{id: a, description: d, command: ") + nothing + "}]\n") ==
+          "task-bounds t.yaml:2:54");
+  }
+  CHECK(with("verificationGates: [{id: a, description: d, command: [A=b, make, -k]}]\n").empty());
   CHECK(with("verificationGates: [{id: a, description: d, timeoutMs: 1000}]\n") == "task-bounds t.yaml:2:56");
   CHECK(with("verificationGates: [{id: a, description: d, command: [x], timeoutMs: 3600001}]\n") ==
         "task-bounds t.yaml:2:70");
