@@ -3,7 +3,8 @@
 //
 // Promises: only a claimed success is held against the envelope, and it can only become `partial`, with one
 // blocker {code, summary, detail, retryable} for each thing that is missing:
-//   required-commit-missing, forbidden-commit-created (retryable: yes, no), unauthorized-KIND (no),
+//   required-commit-missing, forbidden-commit-created (retryable: yes, no), unauthorized-KIND (no): not
+//   allowed, or outside every allowed scope, changed-files-truncated (yes),
 //   verification-missing-GATE (yes): a required gate without a passed result, or one older than the last
 //   change, expected-output-missing-ID (yes), evidence-missing-ID (yes), provider-CODE (what the provider
 //   itself says stands in the way)

@@ -51,7 +51,9 @@ int main(int argc, char** argv) {
   finish::Options options;
   options.redactor = redactor.empty() ? nullptr : &redactor;
   options.gates = finish::run_gates;
-  options.workspace = finish::workspace_step;
+  options.workspace = [&options](int dirfd, const json::Value& header, const auto& gates) {
+    return finish::workspace_step(dirfd, header, gates, options.redactor);
+  };
   const Status done = finish::finish_attempt(3, options);
   if (done.has_error()) {
     const Error& error = done.error();

@@ -2,9 +2,11 @@
 
 #include <fcntl.h>
 #include <limits.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 
 #include "attempt/completion.hpp"
 #include "attempt/names.hpp"
@@ -21,6 +23,9 @@ namespace hitchrail::finish {
 namespace {
 
 constexpr std::size_t max_baseline = 256u << 20;
+constexpr std::size_t max_lists = 128u << 20;
+constexpr const char* lists_folder = "evidence";
+constexpr const char* lists_name = "changed-files.json";
 
 Error step_error(const char* code, std::string detail) {
   return Error{ErrorClass::failed, code, "look at the workspace", "worktree", std::move(detail), ""};
@@ -52,12 +57,6 @@ Result<workspace::Baseline> read_baseline(int attempt_dirfd, const json::Value& 
                                        text.has_value() ? text.value() : std::string());
 }
 
-bool allows(const json::Value& envelope, std::string_view kind) {
-  const auto& effects = envelope.get("allowedSideEffects").items();
-  return std::any_of(effects.begin(), effects.end(),
-                     [kind](const json::Value& effect) { return effect.get("kind").as_string() == kind; });
-}
-
 json::Value evidence_item(const char* id, const char* kind, std::string summary, const char* requirement) {
   json::Value item = json::Value::object();
   item.set("id", id);
@@ -83,10 +82,11 @@ bool is_lost_work(const workspace::RefReport& report) {
 }
 
 void judge_changes(const workspace::Evidence& evidence, const workspace::ImportReport& report,
-                   workspace::CommitPolicy policy, const json::Value& side_effects, json::Value& blockers) {
-  if (policy == workspace::CommitPolicy::forbidden && !evidence.commits.empty()) {
+                   workspace::CommitPolicy policy, const json::Value& side_effects, std::size_t created,
+                   json::Value& blockers) {
+  if (policy == workspace::CommitPolicy::forbidden && created > 0) {
     block(blockers, "forbidden-commit-created", "the run made commits although they are forbidden",
-          std::to_string(evidence.commits.size()) + " commits; none was imported", false);
+          std::to_string(created) + " commits, on any branch or gone back from; none was imported", false);
   }
   if (policy == workspace::CommitPolicy::required && evidence.commits.empty()) {
     block(blockers, "required-commit-missing", "the task asks for a commit and the run made none", "", true);
@@ -135,6 +135,107 @@ workspace::GitRunner hiding(const std::string& root, const std::vector<std::stri
   };
 }
 
+std::string clean(std::string_view text, const SecretRedactor* redactor) {
+  std::string out;
+  return redactor != nullptr && redactor->redact(text, out) ? out : std::string(text);
+}
+
+// The lists as they are, where the result has only their beginning: a file of the attempt. Its digest.
+Result<std::string> keep_lists(int attempt_dirfd, const workspace::Evidence& evidence,
+                               const SecretRedactor* redactor) {
+  workspace::Evidence told;
+  for (const workspace::ChangedFile& file : evidence.changed) {
+    told.changed.push_back(
+        {clean(file.path, redactor), file.status, clean(file.previous_path, redactor), file.verified});
+  }
+  for (const workspace::Commit& commit : evidence.commits) {
+    told.commits.push_back({commit.oid, clean(commit.subject, redactor)});
+  }
+  json::Value document = json::Value::object({{"schemaVersion", "changed-files/v1"}});
+  document.set("changedFiles", workspace::changed_files_json(told, told.changed.size()));
+  document.set("commits", workspace::commits_json(told, told.commits.size()));
+  HR_TRY(text, canonicalize(document));
+  if (text.size() > max_lists) {
+    return step_error("list-too-large", std::to_string(text.size()) + " bytes");
+  }
+  if (::mkdirat(attempt_dirfd, lists_folder, 0700) != 0 && errno != EEXIST) {
+    return errno_error("make", lists_folder, errno);
+  }
+  HR_TRY(folder, open_at(attempt_dirfd, lists_folder, O_RDONLY | O_DIRECTORY));
+  HR_CHECK(write_file_atomic(folder.get(), lists_name, text));
+  return sha256_prefixed(text);
+}
+
+// Members changedFiles, commits with their totals, and the evidence of both. What is cut is kept whole, or
+// the run is no success.
+json::Value tell_lists(int attempt_dirfd, const workspace::Evidence& evidence, workspace::CommitPolicy policy,
+                       const SecretRedactor* redactor, Workspace& out) {
+  const std::size_t files = evidence.changed.size();
+  const std::size_t commits = evidence.commits.size();
+  const bool files_cut = files > workspace::max_told_files;
+  const bool commits_cut = commits > workspace::max_told_commits;
+  const std::string reference = std::string(lists_folder) + "/" + lists_name;
+  bool whole = true;
+  out.members.set("changedFiles", workspace::changed_files_json(evidence));
+  out.members.set("changedFilesTotal", static_cast<std::uint64_t>(files));
+  out.members.set("changedFilesTruncated", files_cut);
+  out.members.set("commits", workspace::commits_json(evidence));
+  out.members.set("commitsTotal", static_cast<std::uint64_t>(commits));
+  out.members.set("commitsTruncated", commits_cut);
+  if (files_cut || commits_cut) {
+    const auto digest = keep_lists(attempt_dirfd, evidence, redactor);
+    whole = digest.has_value();
+    if (whole) {
+      out.members.set("changedFilesReference", reference);
+      out.members.set("changedFilesDigest", digest.value());
+    } else {
+      block(out.blockers, "changed-files-truncated",
+            "the result has only the beginning of its lists, and they could not be kept whole",
+            std::to_string(files) + " files, " + std::to_string(commits) + " commits; " +
+                digest.error().code + ": " + digest.error().detail,
+            true);
+    }
+  }
+  const auto item = [&](const char* id, const char* kind, std::string text, bool cut,
+                        const char* requirement) {
+    text += !cut    ? ""
+            : whole ? "; the first are listed here, all in " + reference
+                    : "; only the first are listed";
+    json::Value told = evidence_item(id, kind, std::move(text), requirement);
+    told.set("reference", cut && whole ? json::Value(reference) : json::Value());
+    told.set("verified", !cut || whole);
+    return told;
+  };
+  json::Value items = json::Value::array();
+  items.push(
+      item("file-changes", "file-change", std::to_string(files) + " changed files", files_cut, nullptr));
+  if (commits > 0) {
+    items.push(item("commits", "commit", std::to_string(commits) + " commits", commits_cut,
+                    policy == workspace::CommitPolicy::required ? "commit" : nullptr));
+  }
+  return items;
+}
+
+// Held against the scopes of the envelope: every file and every commit, not only those that are listed.
+json::Value judge_scopes(const workspace::Worktree& worktree, const workspace::Evidence& evidence,
+                         const std::string& attempt_path, const json::Value& envelope,
+                         const workspace::GitRunner& git, json::Value& blockers) {
+  const json::Value& effects = envelope.get("allowedSideEffects");
+  const auto writes = workspace::allowed_scopes(effects, "filesystem-write", worktree.root);
+  const auto commits = workspace::allowed_scopes(effects, "git-commit", worktree.root);
+  std::vector<std::string> committed;
+  if (!evidence.commits.empty() && !commits.paths.empty() && !commits.whole()) {
+    auto paths = workspace::committed_paths(worktree, evidence, attempt_path, git);
+    if (paths.has_value()) {
+      committed = std::move(paths).value();
+    } else {
+      block(blockers, "unauthorized-git-commit", "what the commits change cannot be held against their scope",
+            paths.error().code + ": " + paths.error().detail, false);
+    }
+  }
+  return workspace::side_effects_json(evidence, writes, commits, committed);
+}
+
 // Nothing of these was run by us; the operator's own git would run what their configuration names.
 void report_nested(const workspace::NestedGit& nested, Workspace& out) {
   json::Value paths = json::Value::array();
@@ -176,7 +277,7 @@ void report_nested(const workspace::NestedGit& nested, Workspace& out) {
 }  // namespace
 
 Result<Workspace> workspace_step(int attempt_dirfd, const json::Value& header,
-                                 const std::function<const Gates&()>& gates) {
+                                 const std::function<const Gates&()>& gates, const SecretRedactor* redactor) {
   Workspace out;
   // Left-over placeholders are reported and tried again by `runs recover`; they do not stand in the way of
   // evidence.
@@ -214,19 +315,23 @@ Result<Workspace> workspace_step(int attempt_dirfd, const json::Value& header,
     evidence = std::move(again);
   }
   out.members.set("artifacts", artifacts(worktree, baseline, evidence, attempt_dirfd, envelope));
+  std::size_t created = evidence.commits.size();
+  if (policy == workspace::CommitPolicy::forbidden && created == 0 && evidence.why_not != "private-damaged") {
+    HR_TRY(count, workspace::commits_created(worktree, attempt_dirfd, attempt_path, git));
+    created = count;
+  }
+  HR_TRY(head, workspace::read_head(worktree));
   HR_TRY(report, workspace::import_commits(worktree, attempt_dirfd, attempt_path, policy, git));
-  const json::Value side_effects = workspace::side_effects_json(
-      evidence, allows(envelope, "filesystem-write"), allows(envelope, "git-commit"));
-  out.members.set("changedFiles", workspace::changed_files_json(evidence));
+  const json::Value side_effects =
+      judge_scopes(worktree, evidence, attempt_path, envelope, git, out.blockers);
   out.members.set("sideEffects", side_effects);
-  out.members.set("commits", workspace::commits_json(evidence));
   out.members.set("import", report.to_json());
-  json::Value items = json::Value::array();
-  items.push(evidence_item("file-changes", "file-change",
-                           std::to_string(evidence.changed.size()) + " changed files", nullptr));
-  if (!evidence.commits.empty()) {
-    items.push(evidence_item("commits", "commit", std::to_string(evidence.commits.size()) + " commits",
-                             policy == workspace::CommitPolicy::required ? "commit" : nullptr));
+  json::Value items = tell_lists(attempt_dirfd, evidence, policy, redactor, out);
+  if (evidence.commits.empty() && !(head == baseline.head)) {  // else the import says it
+    items.push(evidence_item("launch-head-moved", "other",
+                             "somebody else moved HEAD of the work tree while the run worked; the run had "
+                             "nothing to put on top of it",
+                             nullptr));
   }
   for (const json::Value& item : verified.evidence.items()) {
     items.push(item);
@@ -234,7 +339,7 @@ Result<Workspace> workspace_step(int attempt_dirfd, const json::Value& header,
   out.members.set("evidence", std::move(items));
   out.members.set("verification", verified.verification);
   out.last_change_ms = workspace::last_change(worktree, evidence);
-  judge_changes(evidence, report, policy, side_effects, out.blockers);
+  judge_changes(evidence, report, policy, side_effects, created, out.blockers);
   out.keep_git = report.keep_private;
   return out;
 }

@@ -8,6 +8,7 @@ namespace hitchrail::finish {
 
 // Idempotent: an import that was done before comes to the same end.
 Result<Workspace> workspace_step(int attempt_dirfd, const json::Value& header,
-                                 const std::function<const Gates&()>& gates);
+                                 const std::function<const Gates&()>& gates,
+                                 const SecretRedactor* redactor = nullptr);
 
 }  // namespace hitchrail::finish

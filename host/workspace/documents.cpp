@@ -1,3 +1,5 @@
+#include <algorithm>
+
 #include "core/canonical.hpp"
 #include "core/ids.hpp"
 #include "core/text.hpp"
@@ -212,9 +214,42 @@ json::Value ImportReport::to_json() const {
   return out;
 }
 
-json::Value changed_files_json(const Evidence& evidence) {
+bool Scopes::whole() const {
+  return std::find(paths.begin(), paths.end(), "") != paths.end();
+}
+
+bool Scopes::allow(std::string_view path) const {
+  const std::string_view name = path.ends_with('/') ? path.substr(0, path.size() - 1) : path;
+  return std::any_of(paths.begin(), paths.end(), [&](const std::string& scope) {
+    return scope.empty() || name == scope ||
+           (name.size() > scope.size() && name.starts_with(scope) && name[scope.size()] == '/');
+  });
+}
+
+Scopes allowed_scopes(const json::Value& effects, std::string_view kind, std::string_view root) {
+  Scopes out;
+  const Scopes below{{std::string(root)}};
+  for (const json::Value& effect : effects.items()) {
+    auto scope = path_text(effect.get("scope"));
+    if (effect.get("kind").as_string() != kind || scope.has_error() || scope.value().empty()) {
+      continue;
+    }
+    const std::string& path = scope.value();
+    if (path == "/" || Scopes{{path}}.allow(root)) {
+      out.paths.emplace_back();
+    } else if (root == "/" || below.allow(path)) {
+      out.paths.push_back(path.substr(root == "/" ? 1 : root.size() + 1));
+    }
+  }
+  return out;
+}
+
+json::Value changed_files_json(const Evidence& evidence, std::size_t limit) {
   std::vector<json::Value> out;
   for (const ChangedFile& file : evidence.changed) {
+    if (out.size() == limit) {
+      break;
+    }
     json::Value entry = json::Value::object();
     entry.set("path", path_value(file.path));
     entry.set("status", file.status);
@@ -225,9 +260,12 @@ json::Value changed_files_json(const Evidence& evidence) {
   return json::Value::array(std::move(out));
 }
 
-json::Value commits_json(const Evidence& evidence) {
+json::Value commits_json(const Evidence& evidence, std::size_t limit) {
   std::vector<json::Value> out;
   for (const Commit& commit : evidence.commits) {
+    if (out.size() == limit) {
+      break;
+    }
     json::Value entry = json::Value::object();
     entry.set("oid", commit.oid);
     entry.set("subject", commit.subject);
@@ -236,7 +274,32 @@ json::Value commits_json(const Evidence& evidence) {
   return json::Value::array(std::move(out));
 }
 
-json::Value side_effects_json(const Evidence& evidence, bool write_allowed, bool commit_allowed) {
+namespace {
+
+constexpr std::size_t kNamedOutside = 10;
+
+// What lies outside the scopes, with the first of it by name.
+struct Outside {
+  std::size_t count = 0;
+  std::string first, names;
+
+  void add(const std::string& path) {
+    if (count == 0) {
+      first = path;
+    }
+    if (count < kNamedOutside) {
+      names += (count == 0 ? "" : ", ") + escape_cut(path, 200);
+    } else if (count == kNamedOutside) {
+      names += ", and more";
+    }
+    ++count;
+  }
+};
+
+}  // namespace
+
+json::Value side_effects_json(const Evidence& evidence, const Scopes& writes, const Scopes& commits,
+                              const std::vector<std::string>& committed) {
   std::vector<json::Value> out;
   const auto add = [&](const char* kind, std::string description, json::Value target, bool authorized) {
     json::Value entry = json::Value::object();
@@ -247,15 +310,38 @@ json::Value side_effects_json(const Evidence& evidence, bool write_allowed, bool
     entry.set("verified", true);
     out.push_back(std::move(entry));
   };
-  if (!evidence.changed.empty()) {
-    const std::string more = evidence.changed_truncated ? " and more" : "";
-    add("filesystem-write", std::to_string(evidence.changed.size()) + more + " changed files", nullptr,
-        write_allowed);
+  Outside written;
+  for (const ChangedFile& file : evidence.changed) {
+    if (!writes.allow(file.path)) {
+      written.add(file.path);
+    } else if (!file.previous_path.empty() && !writes.allow(file.previous_path)) {
+      written.add(file.previous_path);
+    }
+  }
+  if (evidence.changed.size() > written.count) {
+    add("filesystem-write", std::to_string(evidence.changed.size() - written.count) + " changed files",
+        nullptr, true);
+  }
+  if (written.count > 0) {
+    add("filesystem-write",
+        std::to_string(written.count) + " changed files outside every allowed scope: " + written.names,
+        path_value(written.first), false);
+  }
+  Outside touched;
+  for (const std::string& path : committed) {
+    if (!commits.allow(path)) {
+      touched.add(path);
+    }
   }
   if (!evidence.commits.empty()) {
-    const std::string more = evidence.commits_truncated ? " and more" : "";
-    add("git-commit", std::to_string(evidence.commits.size()) + more + " commits",
-        evidence.commits.front().oid, commit_allowed);
+    add("git-commit", std::to_string(evidence.commits.size()) + " commits", evidence.commits.front().oid,
+        !commits.paths.empty());
+  }
+  if (touched.count > 0 && !commits.paths.empty()) {
+    add("git-commit",
+        "the commits change " + std::to_string(touched.count) +
+            " files outside every allowed scope: " + touched.names,
+        path_value(touched.first), false);
   }
   if (!evidence.head_attributable) {
     const char* what = evidence.why_not == "preexisting-history"

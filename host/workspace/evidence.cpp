@@ -1,6 +1,7 @@
 #include <fcntl.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <map>
 #include <set>
 
@@ -18,8 +19,6 @@
 namespace hitchrail::workspace {
 namespace {
 
-constexpr std::size_t kMaxCommits = 256;
-constexpr std::size_t kMaxChanged = 2000;
 constexpr std::uint64_t kHashBudget = 256ull << 20;
 
 // Was this file left as it was at launch?
@@ -59,10 +58,6 @@ class Collector {
     }
     for (auto& [path, change] : changes_) {
       out_.changed_paths.push_back(path);
-      if (out_.changed.size() == kMaxChanged) {
-        out_.changed_truncated = true;
-        continue;
-      }
       out_.changed.push_back(std::move(change));
     }
     out_.last_change_ms = last_change(worktree_, out_);
@@ -271,21 +266,17 @@ class Collector {
   }
 
   Status list_commits() {
-    GitCall call =
-        objects_.call({"log", "-z", "--no-color", "--no-decorate", "--no-notes", "--encoding=UTF-8",
-                       "--format=%H %s", "--max-count=" + std::to_string(kMaxCommits + 1), out_.head.oid});
+    GitCall call = objects_.call({"log", "-z", "--no-color", "--no-decorate", "--no-notes",
+                                  "--encoding=UTF-8", "--format=%H %s", out_.head.oid});
     if (!launch_.oid.empty()) {
       call.args.push_back("^" + launch_.oid);
     }
     call.timeout = std::chrono::milliseconds(30'000);
+    call.max_output = 64u << 20;
     HR_TRY(output, git_output(git_, call));
     std::string_view rest = output;
     std::string_view line;
     while (next_field(rest, line)) {
-      if (out_.commits.size() == kMaxCommits) {
-        out_.commits_truncated = true;
-        break;
-      }
       const std::size_t space = line.find(' ');
       out_.commits.push_back(
           Commit{std::string(line.substr(0, space)),
@@ -353,6 +344,70 @@ Result<bool> made_by_run(const Worktree& worktree, const Baseline& baseline, con
          pathfs::raw::look(above.get(), path.substr(slash == std::string::npos ? 0 : slash + 1).c_str(),
                            stat) &&
          stat.born_ns >= baseline.captured_at_ms * 1'000'000;
+}
+
+Result<std::vector<std::string>> committed_paths(const Worktree& worktree, const Evidence& evidence,
+                                                 const std::string& attempt_path, const GitRunner& git) {
+  GitCall call = RunObjects(worktree, attempt_path, git)
+                     .call({"diff-tree", "--stdin", "-r", "-m", "-z", "--root", "--name-only",
+                            "--no-commit-id", "--no-renames", "--no-ext-diff", "--no-textconv"});
+  for (const Commit& commit : evidence.commits) {
+    call.input += commit.oid + "\n";
+  }
+  call.timeout = std::chrono::milliseconds(30'000);
+  call.max_output = 64u << 20;
+  HR_TRY(output, git_output(git, call));
+  std::set<std::string> paths;
+  std::string_view rest = output;
+  std::string_view path;
+  while (next_field(rest, path)) {
+    if (!path.empty()) {
+      paths.emplace(path);
+    }
+  }
+  return std::vector<std::string>(paths.begin(), paths.end());
+}
+
+Result<std::size_t> commits_created(const Worktree& worktree, int attempt_dirfd,
+                                    const std::string& attempt_path, const GitRunner& git) {
+  HR_TRY(base, pathfs::open_directory_beneath(attempt_dirfd, "git-base"));
+  HR_TRY(before, read_refs(base.get(), worktree.object_format));
+  HR_TRY(own, pathfs::open_directory_beneath(attempt_dirfd, "git"));
+  HR_CHECK(RunObjects::check_layout(own.get()));
+  HR_TRY(head, read_head(own.get(), own.get(), worktree.object_format));
+  HR_TRY(refs, read_refs(own.get(), worktree.object_format));
+  std::set<std::string> wanted;
+  if (!head.oid.empty()) {
+    wanted.insert(head.oid);
+  }
+  for (const auto& [name, oid] : refs.oids) {
+    const auto found = before.oids.find(name);
+    if (found == before.oids.end() || found->second != oid) {
+      wanted.insert(oid);
+    }
+  }
+  HR_TRY(log, read_metadata(own.get(), "logs/HEAD", 16u << 20));
+  for (std::string_view rest = log; !rest.empty();) {  // FROM TO WHO WHEN<tab>WHY
+    const std::string_view line = rest.substr(0, rest.find('\n'));
+    rest.remove_prefix(std::min(rest.size(), line.size() + 1));
+    const std::size_t space = line.find(' ');
+    const std::string_view to =
+        space == std::string_view::npos ? "" : line.substr(space + 1, line.find(' ', space + 1) - space - 1);
+    if (valid_oid(to, worktree.object_format) && to.find_first_not_of('0') != std::string_view::npos) {
+      wanted.emplace(to);
+    }
+  }
+  if (wanted.empty()) {
+    return std::size_t{0};
+  }
+  GitCall call = RunObjects(worktree, attempt_path, git)
+                     .call({"rev-list", "--count", "--ignore-missing", "--stdin", "--not", "--all"});
+  for (const std::string& oid : wanted) {
+    call.input += oid + "\n";
+  }
+  call.timeout = std::chrono::milliseconds(30'000);
+  HR_TRY(output, git_output(git, call));
+  return static_cast<std::size_t>(std::strtoull(output.c_str(), nullptr, 10));
 }
 
 std::int64_t last_change(const Worktree& worktree, const Evidence& evidence) {

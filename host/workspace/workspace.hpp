@@ -10,8 +10,8 @@
 // worktree-not-a-repository, worktree-bare, worktree-foreign-owner, worktree-metadata-unsafe (a link, FIFO or
 // device in the git directory), worktree-gitdir-foreign (a .git file whose git directory does not point
 // back), worktree-core-worktree, worktree-alternates-foreign, worktree-unsupported, worktree-unsafe-entry.
-// Worktrees of Hitchrail's own making, with their manifests and owners: worktree_manifest.hpp. Does not do yet:
-// fetching a base, checkpoints.
+// Worktrees of Hitchrail's own making, with their manifests and owners: worktree_manifest.hpp. Does not do
+// yet: fetching a base, checkpoints.
 
 #include <chrono>
 #include <cstdint>
@@ -206,10 +206,9 @@ struct Evidence {
   Head head;  // of the private directory
   // Unchanged, or the same branch descending from the head at launch by commits that are all new.
   bool head_attributable = false;
-  std::string why_not;               // branch-switched, diverged, preexisting-history, private-damaged
-  std::vector<Commit> commits;       // at most 256, newest first; empty unless attributable
-  std::vector<ChangedFile> changed;  // at most 2000, sorted by path
-  bool commits_truncated = false, changed_truncated = false;
+  std::string why_not;                     // branch-switched, diverged, preexisting-history, private-damaged
+  std::vector<Commit> commits;             // all, newest first; empty unless attributable
+  std::vector<ChangedFile> changed;        // all, sorted by path
   std::vector<std::string> changed_paths;  // of all changed files, sorted
   std::int64_t last_change_ms = 0;  // the newest change of a changed file or of the directory it lay in
 };
@@ -226,11 +225,32 @@ Result<bool> made_by_run(const Worktree& worktree, const Baseline& baseline, con
 // something still works in the worktree.
 std::int64_t last_change(const Worktree& worktree, const Evidence& evidence);
 
-// Members of completion-result/v1. `allowed`: whether the envelope allows the side effect kinds
-// filesystem-write and git-commit.
-json::Value changed_files_json(const Evidence& evidence);
-json::Value commits_json(const Evidence& evidence);  // [{oid, subject}]
-json::Value side_effects_json(const Evidence& evidence, bool write_allowed, bool commit_allowed);
+// Every path that one of `evidence.commits` changed, also one that a later commit put back. Sorted.
+Result<std::vector<std::string>> committed_paths(const Worktree& worktree, const Evidence& evidence,
+                                                 const std::string& attempt_path, const GitRunner& git);
+// Commits that a ref, HEAD or HEAD's log of the private directory names or reaches and that the launch did
+// not have. Of what no name leads to nothing is said.
+Result<std::size_t> commits_created(const Worktree& worktree, int attempt_dirfd,
+                                    const std::string& attempt_path, const GitRunner& git);
+
+// The scopes that an envelope allows for one kind of side effect, as paths below the worktree's root; "" is
+// the root. Compared by whole components, bytes, the text alone.
+struct Scopes {
+  std::vector<std::string> paths;
+  [[nodiscard]] bool whole() const;
+  [[nodiscard]] bool allow(std::string_view path) const;
+};
+// Of `allowedSideEffects`; what does not lie below `root` allows nothing, what holds it allows all.
+Scopes allowed_scopes(const json::Value& effects, std::string_view kind, std::string_view root);
+
+// Members of completion-result/v1: the first max_told_* of them.
+inline constexpr std::size_t max_told_files = 2000;
+inline constexpr std::size_t max_told_commits = 256;
+json::Value changed_files_json(const Evidence& evidence, std::size_t limit = max_told_files);
+json::Value commits_json(const Evidence& evidence, std::size_t limit = max_told_commits);  // [{oid, subject}]
+// `committed`: what committed_paths() gives; needed where `commits` does not allow the whole worktree.
+json::Value side_effects_json(const Evidence& evidence, const Scopes& writes, const Scopes& commits,
+                              const std::vector<std::string>& committed = {});
 // From the envelope's member and, where the attempt has one, the text of its launch-baseline/v1 (""
 // otherwise). Codes baseline-invalid, digest-mismatch.
 Result<Baseline> baseline_from_json(const json::Value& value, const std::string& document = {});

@@ -149,6 +149,7 @@ class Completion(support.TestCase):
         self.world.write(os.path.join(self.repo, "README"), b"go on\n")
         out, err = run.communicate(timeout=60)
         self.assertEqual(run.returncode, 0, (out, err))
+        self.assertIn("launch-head-moved", [item["id"] for item in self.completion()["evidence"]])
 
     # ---- what a provider says of itself
     def test_claims_of_the_provider_are_kept_unverified(self):
@@ -199,6 +200,54 @@ class Completion(support.TestCase):
         self.assertEqual(self.codes(self.asked("true", commitPolicy="required")), ["required-commit-missing"])
         self.assertIn("forbidden-commit-created",
                       self.codes(self.asked("echo x > new; git add new; git commit -qm mine", commitPolicy="forbidden")))
+
+    def test_a_file_outside_every_allowed_scope_is_unauthorised(self):
+        scope = [{"kind": "filesystem-write", "scope": "src"}, {"kind": "git-commit", "scope": "src"}]
+        completion = self.asked("echo x >> README; echo x > evil.txt; echo x > srcs; echo x > src/fine", sideEffects=scope)
+        self.assertEqual((completion["status"], self.codes(completion)), ("partial", ["unauthorized-filesystem-write"]))
+        effect, = (effect for effect in completion["sideEffects"] if not effect["authorized"])
+        self.assertTrue(effect["description"].endswith(": README, evil.txt, srcs"), effect)
+        self.assertEqual(effect["target"], "README")
+
+    def test_what_lies_in_the_allowed_scope_is_fine(self):
+        scope = [{"kind": "filesystem-write", "scope": "src"}, {"kind": "git-commit", "scope": "src"}]
+        self.assertEqual(self.asked("echo x > src/fine; git add src; git commit -qm mine", sideEffects=scope)["status"], "success")
+
+    def test_a_commit_that_was_put_back_counts_against_its_scope(self):
+        scope = [{"kind": "filesystem-write", "scope": "."}, {"kind": "git-commit", "scope": "src"}]
+        completion = self.asked("echo x > out; git add out; git commit -qm out; git rm -q out; git commit -qm back", sideEffects=scope)
+        self.assertEqual((completion["status"], self.codes(completion)), ("partial", ["unauthorized-git-commit"]))
+
+    def test_forbidden_commits_are_found_wherever_they_are(self):
+        commit = "git commit -q --allow-empty -m mine"
+        for number, commands in enumerate(["git checkout -q -b z; %s; git checkout -q main" % commit, "%s; git reset -q --hard HEAD^" % commit,
+                                           "%s; git tag t; git reset -q --hard HEAD^; rm -r \"$(git rev-parse --git-dir)/logs\"" % commit]):
+            with self.subTest(commands):
+                self.repo = self.world.repository("repo%d" % number)
+                self.assertEqual(self.codes(self.asked(commands, commitPolicy="forbidden")), ["forbidden-commit-created"])
+
+    def test_a_branch_without_a_commit_is_no_forbidden_commit(self):
+        self.other_branch()
+        self.assertEqual(self.asked("git branch z; git tag t; git branch y other", commitPolicy="forbidden")["status"], "success")
+
+    # ---- more than a result can list
+    MANY = "mkdir src/many; for i in $(seq 2100); do echo x > src/many/$i; done"
+
+    def test_a_cut_list_is_kept_whole(self):
+        completion = self.play(self.MANY + "; echo x > zzz")
+        self.assertEqual(completion["status"], "success", completion["blockers"])
+        self.assertEqual((len(completion["changedFiles"]), completion["changedFilesTotal"], completion["changedFilesTruncated"]), (2000, 2101, True))
+        path = os.path.join(self.last(), completion["changedFilesReference"])
+        self.assertEqual(os.stat(path).st_mode & 0o777, 0o600)
+        with open(path, "rb") as file:
+            data = file.read()
+        self.assertEqual("sha256:" + hashlib.sha256(data).hexdigest(), completion["changedFilesDigest"])
+        self.assertEqual(sorted(file["path"] for file in json.loads(data)["changedFiles"]), sorted(["src/many/%d" % i for i in range(1, 2101)] + ["zzz"]))
+
+    def test_a_file_beyond_the_listed_ones_is_held_against_the_scope(self):
+        completion = self.asked(self.MANY + "; echo x > zzz", sideEffects=[{"kind": "filesystem-write", "scope": "src"}])
+        self.assertEqual((completion["status"], self.codes(completion)), ("partial", ["unauthorized-filesystem-write"]))
+        self.assertNotIn("zzz", [file["path"] for file in completion["changedFiles"]])
 
     def test_a_requirement_of_evidence_is_met_by_evidence(self):
         wanted = [{"id": "work", "kind": "file-change", "description": "d"}]

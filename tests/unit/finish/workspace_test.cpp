@@ -1,5 +1,7 @@
 #include <fcntl.h>
 
+#include <filesystem>
+
 #include "../workspace/repository.hpp"
 #include "attempt/recover.hpp"
 #include "finish/workspace_step.hpp"
@@ -22,9 +24,10 @@ struct Run {
     const auto baseline = must(workspace::capture_baseline(worktree, ws::direct_git()));
     json::Value envelope = json::Value::object({{"schemaVersion", "task-envelope/v1"}});
     envelope.set("workspace", json::Value::object({{"baseline", workspace::baseline_json(baseline)}}));
-    json::Value effects = json::Value::array({json::Value::object({{"kind", "filesystem-write"}})});
+    json::Value effects =
+        json::Value::array({json::Value::object({{"kind", "filesystem-write"}, {"scope", worktree.root}})});
     if (policy != "forbidden") {
-      effects.push(json::Value::object({{"kind", "git-commit"}}));
+      effects.push(json::Value::object({{"kind", "git-commit"}, {"scope", worktree.root}}));
     }
     envelope.set("allowedSideEffects", effects);
     auto fresh = new_attempt("attempt_ws1");
@@ -88,6 +91,23 @@ TEST_CASE("forbidden commits are not imported, kept, and make a success partial"
   CHECK(done.get("status").as_string() == "partial");
   CHECK(run.repository.head() == before);
   CHECK(ws::exists(run.repository.attempt + "/git"));
+}
+
+TEST_CASE("a cut list that cannot be kept whole is no success") {
+  const Run run("allowed");
+  std::filesystem::create_directory(run.repository.path + "/many");
+  for (int i = 0; i < 2001; ++i) {
+    ws::write(run.repository.path + "/many/" + std::to_string(i), "x");
+  }
+  ws::write(run.repository.attempt + "/evidence", "in the way\n");
+  const auto done = run.finish();
+  CHECK(state_of(*run.directory) == "failed:changed-files-truncated");
+  CHECK(done.get("changedFilesTotal").as_int().value() == 2001);
+  CHECK(done.get("changedFilesTruncated").as_bool());
+  CHECK(done.find("changedFilesDigest") == nullptr);
+  for (const json::Value& item : done.get("evidence").items()) {
+    CHECK(item.get("verified").as_bool() == (item.get("id").as_string() != "file-changes"));
+  }
 }
 
 TEST_CASE("a required commit that is missing makes a success partial") {

@@ -116,7 +116,7 @@ TEST_CASE("history that is not the launch's is not attributed, its files still a
   CHECK_FALSE(evidence.head_attributable);
   CHECK(evidence.commits.empty());
   CHECK(text(evidence) == "modified:one.txt ");
-  const json::Value effects = side_effects_json(evidence, true, true);
+  const json::Value effects = side_effects_json(evidence, Scopes{{""}}, Scopes{{""}});
   CHECK(effects.items().back().get("kind").as_string() == "git-commit");
   CHECK_FALSE(effects.items().back().get("authorized").as_bool());
 }
@@ -172,12 +172,37 @@ TEST_CASE("lists are bounded and say so") {
   }
   git(repository.path, {"--git-dir=" + repository.attempt + "/git", "fast-import", "--quiet"}, commits);
   const Evidence evidence = collected(repository, baseline);
-  CHECK(evidence.changed.size() == 2000);
-  CHECK(evidence.changed_truncated);
-  CHECK(evidence.commits.size() == 256);
-  CHECK(evidence.commits_truncated);
-  CHECK(json::write(side_effects_json(evidence, true, false)).find("2000 and more changed files") !=
-        std::string::npos);
+  CHECK(evidence.changed.size() == 2100);
+  CHECK(changed_files_json(evidence).items().size() == 2000);
+  CHECK(evidence.commits.size() == 260);
+  CHECK(commits_json(evidence).items().size() == 256);
+  const json::Value effects = side_effects_json(evidence, Scopes{{"many/1"}}, Scopes{});
+  CHECK_THAT(json::write(effects),
+             Catch::Contains("2099 changed files outside every allowed scope: many/0, "));
+}
+
+TEST_CASE("a scope allows itself and what lies below it, by whole components and bytes") {
+  const json::Value effects =
+      json::parse(
+          R"([{"kind":"filesystem-write","scope":"/w/src"},{"kind":"filesystem-write","scope":{"base64":"L3cvYf8="}},)"
+          R"({"kind":"filesystem-write","scope":"/wide"},{"kind":"git-commit","scope":"/w"}])",
+          json::Duplicates::refuse, "effects")
+          .value();
+  const Scopes writes = allowed_scopes(effects, "filesystem-write", "/w");
+  CHECK(writes.paths == std::vector<std::string>{"src", "a\xff"});
+  for (const char* path : {"src", "src/", "src/main.txt", "a\xff/b"}) {
+    CHECK(writes.allow(path));
+  }
+  for (const char* path : {"srcs", "sr", "README", "a", "lib/src", "a\xfe/b"}) {
+    CHECK_FALSE(writes.allow(path));
+  }
+  CHECK_FALSE(writes.whole());
+  CHECK(allowed_scopes(effects, "git-commit", "/w").whole());
+  CHECK(allowed_scopes(effects, "network-egress", "/w").paths.empty());
+  Evidence evidence;
+  evidence.head_attributable = true;
+  evidence.changed = {{"src/new", "renamed", "old", true}};
+  CHECK_FALSE(side_effects_json(evidence, writes, {}).items().front().get("authorized").as_bool());
 }
 
 TEST_CASE("the members of a completion result") {
@@ -191,7 +216,7 @@ TEST_CASE("the members of a completion result") {
         R"({"path":"new","status":"renamed","previousPath":"old","verified":false}])");
   CHECK(json::write(commits_json(evidence)) == R"([{"oid":"abc","subject":"subject"}])");
   CHECK(
-      json::write(side_effects_json(evidence, true, false)) ==
+      json::write(side_effects_json(evidence, Scopes{{""}}, Scopes{})) ==
       R"([{"kind":"filesystem-write","description":"2 changed files","target":null,"authorized":true,"verified":true},)"
       R"({"kind":"git-commit","description":"1 commits","target":"abc","authorized":false,"verified":true}])");
 }

@@ -81,7 +81,7 @@ TEST_CASE("history that stood on another ref at launch is nobody's work of this 
   CHECK_FALSE(evidence.head_attributable);
   CHECK(evidence.why_not == "preexisting-history");
   CHECK(evidence.commits.empty());
-  const json::Value effects = side_effects_json(evidence, true, true);
+  const json::Value effects = side_effects_json(evidence, Scopes{{""}}, Scopes{{""}});
   CHECK_FALSE(effects.items().back().get("authorized").as_bool());
 }
 
