@@ -17,6 +17,7 @@
 #include "workspace/index_entries.hpp"
 #include "workspace/kept.hpp"
 #include "workspace/launch_state.hpp"
+#include "workspace/ref_locks.hpp"
 #include "workspace/refs.hpp"
 #include "workspace/run_objects.hpp"
 #include "workspace/workspace.hpp"
@@ -67,6 +68,8 @@ class Import {
       refuse_all("boundary-unproven");  // this machine's backend cannot hold a configuration while git writes
     }
     HR_CHECK(clear_scratch());
+    HR_CHECK(clear_stale_ref_locks(worktree_, attempt_, branch_));
+    unmark_ref_update(attempt_);
     report_.keep_private = !report_.not_imported.empty();
     if (report_.keep_private && !damaged_) {
       HR_CHECK(keep_refs(worktree_, attempt_, attempt_path_, refs_, head_));
@@ -80,6 +83,7 @@ class Import {
   Status steps() {
     HR_CHECK(read_states());
     HR_CHECK(clear_scratch());
+    HR_CHECK(clear_stale_ref_locks(worktree_, attempt_, branch_));
     if (damaged_) {
       return {};
     }
@@ -423,7 +427,9 @@ class Import {
     call.args.push_back(branch_);
     call.args.push_back(wanted_);
     call.args.push_back(launch_.oid.empty() ? zero_oid(worktree_.object_format) : launch_.oid);
+    HR_CHECK(mark_ref_update(attempt_));
     HR_TRY(outcome, run_git(git_, call));
+    unmark_ref_update(attempt_);
     HR_TRY(after, workspace::read_head(worktree_));
     const bool done = after.ref == launch_.ref && after.oid == wanted_;
     if (outcome.exit_code == 0 || done) {

@@ -52,6 +52,7 @@ void check_clean(const Repository& repository) {
   CHECK(git(repository.path, {"status", "--porcelain"}).empty());
   CHECK(git_ok(repository.path, {"fsck", "--strict"}));
   for (const auto& entry : fs::directory_iterator(repository.path + "/.git")) {
+    INFO(entry.path().string());
     CHECK(entry.path().filename().string().find("hitchrail") == std::string::npos);
     CHECK(entry.path().extension() != ".lock");
   }
@@ -363,6 +364,31 @@ TEST_CASE("killed by SIGKILL at a random moment and run again, the import comes 
     CHECK(again.not_imported.empty());
     CHECK(repository.head() == tip);
     check_clean(repository);
+  }
+}
+
+TEST_CASE(
+    "locks of a git that was killed while it moved the branch are removed, older ones are the operator's") {
+  for (const bool ours : {true, false}) {
+    const Repository repository;
+    prepare(repository);
+    commit_in_run(repository, "one.txt", "x\n");
+    const std::string tip = git_in_run(repository, {"rev-parse", "HEAD"});
+    const std::string before = repository.head();
+    const std::string head = repository.path + "/.git/HEAD.lock";
+    const std::string branch = repository.path + "/.git/refs/heads/main.lock";
+    const std::string mark = repository.attempt + "/ref-update";
+    for (const std::string& path :
+         ours ? std::vector<std::string>{mark, head, branch} : std::vector<std::string>{head, branch, mark}) {
+      ::usleep(20'000);  // the kernel's clock for files goes in steps
+      write(path, "");
+    }
+    const ImportReport report = imported(repository);
+    CHECK(repository.head() == (ours ? tip : before));
+    CHECK(fs::exists(head) == !ours);
+    CHECK(fs::exists(branch) == !ours);
+    CHECK(text(report.not_imported).empty() == ours);
+    CHECK_FALSE(fs::exists(mark));
   }
 }
 
