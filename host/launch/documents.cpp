@@ -39,6 +39,7 @@ Result<std::vector<std::pair<std::string, std::string>>> attempt_documents(const
       {"runtime-manifest.json", json::write(prepared.probe.runtime_manifest)},
       {"task-envelope.json", json::write(prepared.task.envelope)},
       {"launch-manifest.json", json::write(prepared.manifest.manifest)},
+      {"values.json", json::write(prepared.manifest.values)},
       {"transport.json", json::write(prepared.task.transport)},
       {"preset.json", json::write(prepared.boundary.chosen.preset->document)},
       {"profile.json", json::write(prepared.profile.profile.configuration)},

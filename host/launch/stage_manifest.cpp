@@ -196,6 +196,8 @@ void add_program(const Request& request, const Prepared& prepared, manifest::Lau
   input.working_directory = prepared.plan.command.cwd;
   input.worktree = prepared.worktree.worktree.root;
   input.environment_keys = environment_keys(prepared.plan);
+  input.values =
+      manifest::launch_values(prepared.plan.environment, request.provider_options, input.attempt_path);
   input.plan = plan_json(prepared.plan.planned.plan);
   input.time_limit_s = prepared.limits.time_limit_s;
   input.budget = prepared.limits.budget.section;
@@ -265,6 +267,7 @@ Result<ManifestStage> stage_manifest(const Ground& ground, const Request& reques
   HR_TRY(manifest, comparison.parent ? with_parent(request, input, *comparison.parent)
                                      : manifest::build_launch_manifest(input));
   stage.manifest = std::move(manifest);
+  stage.values = std::move(input.values);
   if (comparison.planned) {
     stage.planned_digest = comparison.planned->get("digest").as_string();
     stage.drift = manifest::diff(stage.manifest, *comparison.planned);

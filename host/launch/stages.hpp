@@ -177,6 +177,7 @@ Result<PlanStage> stage_plan(const Ground& ground, const Request& request, const
 
 struct ManifestStage {
   json::Value manifest;
+  json::Value values;  // manifest::launch_values()
   // Against --manifest: what the operator saw, and how the launch differs from it now.
   std::string planned_digest;  // "" without one
   std::vector<manifest::SectionChange> drift;

@@ -1,8 +1,12 @@
 // run-launch-manifest/v1, put together. Its sections: launch_sections.cpp; reading one back:
 // launch_check.cpp.
 
+#include <algorithm>
+
 #include "core/canonical.hpp"
 #include "core/ids.hpp"
+#include "manifest/credentials.hpp"
+#include "manifest/fields.hpp"
 #include "manifest/launch_sections.hpp"
 #include "manifest/leaves.hpp"
 
@@ -29,6 +33,25 @@ Status fits_together(const LaunchManifestInput& input) {
 }
 
 }  // namespace
+
+json::Value launch_values(const NamedValues& environment, const NamedValues& provider_options,
+                          const std::string& attempt_path) {
+  const auto list = [&](NamedValues values) {
+    std::sort(values.begin(), values.end());
+    json::Value out = json::Value::array();
+    for (const auto& [name, value] : values) {
+      const std::string text = without_run_directory(value, attempt_path);
+      const bool secret = names_credential(name) || looks_like_secret(text);
+      out.push(json::Value::object(
+          {{"name", path_value(name)},
+           {"value", secret ? json::Value::object({{"sha256", sha256_prefixed(text)}}) : path_value(text)}}));
+    }
+    return out;
+  };
+  return json::Value::object({{"schemaVersion", "launch-values/v1"},
+                              {"environment", list(environment)},
+                              {"providerOptions", list(provider_options)}});
+}
 
 Result<json::Value> build_launch_manifest(const LaunchManifestInput& input) {
   HR_CHECK(check_task_envelope(input.envelope));

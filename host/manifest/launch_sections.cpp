@@ -165,6 +165,15 @@ json::Value workspace_section(const LaunchManifestInput& input) {
   return out;
 }
 
+json::Value value_digest(const LaunchManifestInput& input, const char* list) {
+  const json::Value* values = input.values.find(list);
+  if (values == nullptr) {
+    return {};
+  }
+  auto digest = document_digest(json::Value::object({{list, *values}}));
+  return digest.has_value() ? json::Value(std::move(digest).value()) : json::Value();
+}
+
 json::Value command_section(const LaunchManifestInput& input, Fields& fields) {
   fields.at_most("runtime.args", input.args.size(), 256);
   std::vector<json::Value> args;
@@ -201,6 +210,8 @@ json::Value command_section(const LaunchManifestInput& input, Fields& fields) {
        {"workingDirectory", path("workingDirectory", input.working_directory)},
        {"worktree", path("worktree", input.worktree)},
        {"environmentKeys", string_array(keys)},
+       {"environmentDigest", value_digest(input, "environment")},
+       {"providerOptionsDigest", value_digest(input, "providerOptions")},
        {"credentialReferences", string_array(references)},
        {"timeLimitSeconds", input.time_limit_s == 0 ? json::Value() : json::Value(input.time_limit_s)},
        {"plan", without_run_directories(input.plan, input.attempt_path)}});

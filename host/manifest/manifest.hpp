@@ -194,6 +194,7 @@ struct LaunchManifestInput {
   std::vector<std::string> args;
   std::string working_directory, worktree;         // any bytes
   std::vector<std::string> environment_keys;       // names only
+  json::Value values;                              // of launch_values(); only digests of it get in
   std::vector<std::string> credential_references;  // "env:NAME", "file:NAME"
   json::Value plan;  // the rest of the adapter's plan: transport, framing, stop steps, home files by digest
   json::Value
@@ -215,6 +216,12 @@ struct LaunchManifestInput {
 // Also a blocker for each requirement that is not satisfied, a probe that failed and a credential that would
 // need a broker. No string leaf of the document has the shape of a secret (manifest-secret); an argument that
 // holds the task's text has it replaced by "<prompt>".
+// What the digests of values in the manifest are of, kept beside it: the environment without credentials and
+// the provider's options, run directories replaced. A value that looks like a secret stands as its SHA-256.
+// {schemaVersion: "launch-values/v1", environment: [{name, value}], providerOptions: [{name, value}]}
+using NamedValues = std::vector<std::pair<std::string, std::string>>;
+json::Value launch_values(const NamedValues& environment, const NamedValues& provider_options,
+                          const std::string& attempt_path);
 Result<json::Value> build_launch_manifest(const LaunchManifestInput& input);
 // Of a document that was read back, strictly: digest, shape of every section, the cross checks between them
 // (launch_check.cpp lists them), order of lists, and the secret test again.

@@ -85,6 +85,15 @@ class Kept(launches.Launches):
         self.drifted({"runtime", "credentials"}, ["runtime.environmentKeys", "runtime.credentialReferences", "credentials."],
                      env={"SCRIPT_SECRET": "value-of-it"})
 
+    def test_another_value_in_the_environment(self):
+        self.keep()
+        self.world.git(self.repo, "config", "user.name", "Somebody Else")
+        self.drifted({"runtime"}, ["runtime.environmentDigest"])
+
+    def test_another_value_of_an_option(self):
+        self.keep("--provider-option", "k=one")
+        self.drifted({"runtime"}, ["runtime.providerOptionsDigest"], "--provider-option", "k=two")
+
     def test_differences_are_told_in_words(self):
         self.keep()
         words = self.world.run("run", *self.world.script_args(self.repo), "-m", launches.DONE, "--manifest", self.plan,
