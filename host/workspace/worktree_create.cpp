@@ -272,6 +272,11 @@ class Creator {
         continue;
       }
       if (other.creation == "ready") {
+        HR_TRY(there, pathfs::identify_at(parent_.directory.fd.get(), parent_.name));
+        if (there.type != pathfs::FileType::absent) {  // another maker was faster
+          return refusal(ErrorClass::refused, "worktree-path-exists", manifest_.path,
+                         "something stands there", "name a path that does not exist");
+        }
         return refusal(ErrorClass::refused, "worktree-path-taken", other.id,
                        "Hitchrail made a worktree at " + other.path + ", which is not there any more",
                        "hitchrail worktrees prune");
