@@ -12,8 +12,12 @@
 namespace hitchrail::manifest {
 namespace {
 
+// Without case: TASK.YAML read as text would lose its gates and its bounds without a word.
 bool ends_with(std::string_view name, std::string_view end) {
-  return name.size() > end.size() && name.substr(name.size() - end.size()) == end;
+  const auto lower = [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; };
+  return name.size() > end.size() &&
+         std::equal(end.begin(), end.end(), name.end() - static_cast<std::ptrdiff_t>(end.size()),
+                    [&](char a, char b) { return a == lower(b); });
 }
 
 TaskForm form_of(std::string_view name) {

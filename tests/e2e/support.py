@@ -5,6 +5,7 @@ import contextlib
 import hashlib
 import json
 import os
+import re
 import shutil
 import signal
 import stat
@@ -59,6 +60,13 @@ def proof_cache(uid):
     if uid != os.geteuid():
         os.chown(path, uid, uid)
     return path
+
+
+def page_commands(page):
+    """The commands of a page's console blocks."""
+    with open(page, encoding="utf-8") as file:
+        blocks = re.findall(r"^```console\n(.*?)^```", file.read(), re.M | re.S)
+    return [line[2:] for block in blocks for line in block.splitlines() if line.startswith("$ ")]
 
 
 class World:

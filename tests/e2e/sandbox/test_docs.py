@@ -9,16 +9,9 @@ import support
 PAGE = os.path.join(support.SOURCE, "docs", "operators", "sandbox.md")
 
 
-def commands():
-    with open(PAGE, encoding="utf-8") as file:
-        text = file.read()
-    blocks = re.findall(r"^```console\n(.*?)^```", text, re.M | re.S)
-    return [line[2:] for block in blocks for line in block.splitlines() if line.startswith("$ ")]
-
-
 class Page(support.TestCase):
     def test_every_command_works_as_written(self):
-        found = commands()
+        found = support.page_commands(PAGE)
         self.assertGreater(len(found), 10)
         repo = self.world.repository()
         env = dict(self.world.env(), PATH=os.path.dirname(support.BIN) + ":/usr/bin:/bin")

@@ -100,6 +100,10 @@ class Page(Tasks):
 
 
 class Policy(Tasks):
+    def test_the_end_of_the_files_name_is_read_without_case(self):
+        task = self.file("TASK.YAML", "message: x\ncommitPolicy: forbidden\n")
+        self.assertEqual(self.envelope("--task", task)["commitPolicy"], "forbidden")
+
     def test_the_command_line_beats_the_file_which_beats_allowed(self):
         plain = self.file("plain.yaml", "message: x\n")
         required = self.file("required.yaml", "message: x\ncommitPolicy: required\n")
